@@ -1,0 +1,133 @@
+"""The seam between Rheo and a model: prompts go in, pieces of text come out.
+
+An engine is one loaded model. Everything above this seam speaks of text; token ids pass
+through untouched, so that an answer can be given back to the model exactly as it made it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from threading import Event
+from typing import Literal, Protocol
+
+Role = Literal["system", "user", "assistant"]
+Reason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One utterance of a prompt. `token_ids` are the ids that `text` came from, where this model made it."""
+
+    role: Role
+    text: str
+    token_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What an engine is given. With `continues`, the answer goes on from the last part (an assistant's)."""
+
+    parts: tuple[Part, ...]
+    continues: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the engine may choose. None means: as the engine does by itself.
+
+    `temperature` 0 is greedy (arg-max). `max_tokens` bounds the answer, in tokens.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+
+    def asked(self) -> frozenset[str]:
+        """The names of the fields that are set."""
+        return frozenset(f.name for f in fields(self) if getattr(self, f.name) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Progress while the prompt is read, in tokens."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Whole characters of the answer and the ids they came from. The text may be empty, ids never are lost."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why the answer ended, and what it cost in tokens. The last thing that a stream yields, exactly once."""
+
+    reason: Reason
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    answer_tokens: int = 0
+
+
+Output = Reading | Piece | Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the engine has done since it was loaded: forward steps, tokens made, requests in work now."""
+
+    steps: int
+    tokens: int
+    active: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far loading is. `stage` is a word for the person: reading, converting, warming; `fraction` is 0..1 overall."""
+
+    stage: str
+    fraction: float
+
+
+Report = Callable[[Progress], None]
+
+
+class Engine(Protocol):
+    """One loaded model. `stream` is called from many threads at once, up to `concurrency`."""
+
+    model: str
+    """The id by which people choose it."""
+    concurrency: int
+    """How many streams may run at one time."""
+    context_window: int
+    """Tokens of prompt and answer together, at most."""
+    supports: frozenset[str]
+    """The fields of `Sampling` that are honoured; asking for another is `Invalid`, before the run."""
+    detail: str
+    """A few words on how it runs, for the health page."""
+
+    @property
+    def counters(self) -> Counters: ...
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The exact ids that the model is given for a prompt."""
+        ...
+
+    def stream(self, prompt: Prompt, sampling: Sampling, cancelled: Event) -> Iterator[Output]:
+        """Answer a prompt: `Reading`s, then `Piece`s, then one `Ending`.
+
+        Ends with reason "cancelled" soon after `cancelled` is set, also while it waits.
+        Raises `Invalid` before the run for what it can't do, and any error of the model as it is.
+        Closing the iterator early frees what the run held.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop the model and free its memory. Running streams end with an error."""
+        ...

@@ -1,0 +1,51 @@
+"""The errors that people are told about: a status and words for the person."""
+
+
+class AppError(Exception):
+    """An expected fault. `words` is shown to the person as it is; `status` is the HTTP status."""
+
+    status = 500
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+
+class Invalid(AppError):
+    """The person gave something that can't be used."""
+
+    status = 422
+
+
+class NotFound(AppError):
+    """There is no such thing, or it is not this person's."""
+
+    status = 404
+
+
+class Refused(AppError):
+    """The request is not allowed from where it comes."""
+
+    status = 403
+
+
+class TooLarge(AppError):
+    """More bytes than the server takes."""
+
+    status = 413
+
+
+class Busy(AppError):
+    """Too much is asked at once; trying again later helps."""
+
+    status = 429
+
+
+class Unavailable(AppError):
+    """A part that is needed (the model, the disk) can't be used now."""
+
+    status = 503
+
+
+class Misconfigured(AppError):
+    """The start must stop: a setting or the data folder is not as it must be."""

@@ -1,0 +1,125 @@
+"""Every setting of Rheo: its name, type, default and help line. The only reader of the environment."""
+
+import difflib
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import platformdirs
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from app.errors import Misconfigured
+
+PREFIX = "RHEO_"
+
+
+def _split(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _prefix(value: object) -> object:
+    return "/" + value.strip("/") if isinstance(value, str) and value.strip("/") else ""
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Settings(BaseModel):
+    """What the person who runs Rheo decides. Immutable; made once, at the start."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    host: str = Field("127.0.0.1", description="the address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="the port to listen on; 0 picks a free one")
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("rheo")),
+        description="the folder of the database and the logs (default: the user's data folder)",
+    )
+    cache_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_cache_dir("rheo")),
+        description="the folder of converted weights (default: the user's cache folder)",
+    )
+    database_url: str = Field(
+        "", description="an SQLAlchemy URL of an SQLite database (default: rheo.db in the data folder)"
+    )
+    hosts: Names = Field((), description="host names to answer to, besides localhost; separated by commas")
+    root_path: Annotated[str, BeforeValidator(_prefix)] = Field(
+        "", description="the URL prefix under which a proxy serves Rheo"
+    )
+    password: SecretStr | None = Field(None, description="one password for all; needed to listen beyond this machine")
+    open: bool = Field(False, description="1: listen beyond this machine without a password")
+    engine: Literal["batching", "scripted"] = Field("batching", description="what runs the model")
+    model: Annotated[Names, Field(min_length=1)] = Field(
+        ("smollm2",), description="smollm2 (comes with Rheo), a folder of safetensors, or a .gguf file"
+    )
+    script: Path | None = Field(None, description="the file that the scripted engine plays")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where the model runs")
+    dtype: Literal["auto", "bfloat16", "float32"] = Field("auto", description="the number type of the weights")
+    threads: int | None = Field(
+        None, ge=1, description="generations at one time (default: as many as the engine takes)"
+    )
+    queue: int = Field(64, ge=0, description="generations that may wait")
+    temperature: float = Field(0.4, ge=0, le=5, description="how freely the model chooses; 0 always takes the likeliest")
+    top_p: float = Field(0.9, gt=0, le=1, description="the share of likeliest tokens that the model chooses from")
+    max_tokens: int = Field(1024, ge=1, description="the longest answer, in tokens")
+    message_chars: int = Field(200_000, ge=1, description="the longest message that is taken, in characters")
+    body_bytes: int = Field(4_000_000, ge=1, description="the largest request that is taken, in bytes")
+    save_s: Seconds = Field(0.04, description="seconds between two writes of what running answers made")
+    ping_s: Seconds = Field(15, description="seconds after which a silent stream says that it lives")
+    expiry_s: Seconds = Field(60, description="seconds for which the pieces of an ended answer are kept")
+    stall_s: Seconds = Field(120, description="seconds without a token after which an answer is given up")
+    shutdown_s: Seconds = Field(5, description="seconds that open requests get at the end")
+    lock_s: Seconds = Field(5, description="seconds to wait for another Rheo to leave the data folder")
+
+    @model_validator(mode="after")
+    def _check_database(self) -> Self:
+        if self.database_url and not self.database_url.startswith("sqlite"):
+            kind = self.database_url.partition(":")[0]
+            raise ValueError(f"the database must be SQLite; {kind} is not supported")
+        return self
+
+    @property
+    def sqlite_url(self) -> str:
+        """The URL of the database, the default filled in."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'rheo.db'}"
+
+    @property
+    def beyond_loopback(self) -> bool:
+        """Whether other machines can reach the address that we listen on."""
+        if self.host == "localhost":
+            return False
+        try:
+            return not ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return True
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str], options: Mapping[str, Any] | None = None) -> Self:
+        """Settings from `RHEO_…` variables; options of the command come first.
+
+        Raises `Misconfigured` with one line for an unknown name or a value that can't be used.
+        """
+        values: dict[str, Any] = {}
+        for name, value in environ.items():
+            if name.startswith(PREFIX) and value != "":
+                values[_known(name)] = value
+        values |= options or {}
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = str(first["loc"][0]) if first["loc"] else ""
+            words = first["msg"].removeprefix("Value error, ")
+            given = f" (given: {values[field]})" if field in values and field != "password" else ""
+            raise Misconfigured(f"{PREFIX}{field.upper() or 'DATABASE_URL'}: {words}{given}") from None
+
+
+def _known(name: str) -> str:
+    field = name.removeprefix(PREFIX).lower()
+    if field in Settings.model_fields:
+        return field
+    near = difflib.get_close_matches(field, Settings.model_fields, n=1)
+    hint = f"; did you mean {PREFIX}{near[0].upper()}?" if near else ""
+    raise Misconfigured(f"{name} is not a setting of Rheo{hint}")
