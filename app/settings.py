@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 
 from app.errors import Misconfigured
 
@@ -61,7 +69,9 @@ class Settings(BaseModel):
         None, ge=1, description="generations at one time (default: as many as the engine takes)"
     )
     queue: int = Field(64, ge=0, description="generations that may wait")
-    temperature: float = Field(0.4, ge=0, le=5, description="how freely the model chooses; 0 always takes the likeliest")
+    temperature: float = Field(
+        0.4, ge=0, le=5, description="how freely the model chooses; 0 always takes the likeliest"
+    )
     top_p: float = Field(0.9, gt=0, le=1, description="the share of likeliest tokens that the model chooses from")
     max_tokens: int = Field(1024, ge=1, description="the longest answer, in tokens")
     message_chars: int = Field(200_000, ge=1, description="the longest message that is taken, in characters")

@@ -1,0 +1,78 @@
+"""The command: serve, migrate."""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+# Before torch is imported anywhere: its waiting threads would else keep the cores from everybody else.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import app
+from app.data_folder import held
+from app.errors import AppError, Misconfigured
+from app.settings import PREFIX, Settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; the exit status. A start that can't be is told in one line."""
+    options = vars(_parser().parse_args(arguments))
+    command = options.pop("command") or "serve"
+    try:
+        settings = Settings.read(os.environ, {name: value for name, value in options.items() if value is not None})
+        return {"serve": serve, "migrate": migrate}[command](settings)
+    except AppError as error:
+        print(f"rheo: {error.words}", file=sys.stderr)  # noqa: T201  (the terminal is where it was asked)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def serve(settings: Settings) -> int:
+    """Serve until told to stop."""
+    if settings.beyond_loopback and settings.password is None and not settings.open:
+        raise Misconfigured(
+            f"Listening on {settings.host} lets other machines in: set RHEO_PASSWORD, "
+            "or RHEO_OPEN=1 if everyone may read and write everything."
+        )
+    with held(settings):
+        from app.server import run  # noqa: PLC0415  (so that --help and mistakes answer at once)
+
+        return run(settings)
+
+
+def migrate(settings: Settings) -> int:
+    """Bring the database up to date."""
+    from app.database import Database  # noqa: PLC0415
+    from app.schema import upgrade  # noqa: PLC0415
+
+    with held(settings):
+        database = Database(settings.sqlite_url)
+        changed = upgrade(database)
+        database.close()
+    print("The database was brought up to date." if changed else "The database is up to date.")  # noqa: T201
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rheo",
+        description="A browser chat for your own Hugging Face models.",
+        epilog=f"Every option can also be set in the environment, as {PREFIX}NAME.",
+    )
+    parser.add_argument("--version", action="version", version=f"rheo {app.__version__}")
+    parser.add_argument(
+        "command", nargs="?", choices=["serve", "migrate"], help="serve (default), or migrate the database"
+    )
+    for name, field in Settings.model_fields.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="…", help=_help(name, field))
+    return parser
+
+
+def _help(name: str, field: Any) -> str:
+    default = "" if field.default_factory or field.default in (None, "", ()) else f" [{field.default}]"
+    return f"{field.description}{default} ({PREFIX}{name.upper()})".replace("%", "%%")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

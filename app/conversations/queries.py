@@ -1,0 +1,167 @@
+"""Questions put to the tables of conversations. Each goes through the owner: what is not theirs is not found."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.conversations.models import ACTIVE, Conversation, Message
+from app.conversations.titles import title_of
+from app.database import now
+from app.errors import Invalid, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A question and its answer, made together. `fresh` is False where this very sending had made it before."""
+
+    conversation: Conversation
+    question: Message
+    answer: Message
+    fresh: bool = True
+
+
+def conversations_of(session: Session, owner: str, limit: int = 200) -> Sequence[Conversation]:
+    """The owner's conversations, the most recent first."""
+    return session.scalars(
+        select(Conversation)
+        .where(Conversation.owner == owner)
+        .order_by(Conversation.updated_at.desc(), Conversation.id.desc())
+        .limit(limit)
+    ).all()
+
+
+def conversation_of(session: Session, owner: str, conversation_id: str) -> Conversation:
+    """One conversation of the owner. Raises `NotFound`."""
+    found = session.scalar(
+        select(Conversation).where(Conversation.id == conversation_id, Conversation.owner == owner)
+    )
+    if found is None:
+        raise NotFound("There is no such conversation. It may have been deleted.")
+    return found
+
+
+def message_of(session: Session, owner: str, message_id: str) -> Message:
+    """One message of the owner. Raises `NotFound`."""
+    found = session.scalar(
+        select(Message)
+        .join(Conversation, Conversation.id == Message.conversation_id)
+        .where(Message.id == message_id, Conversation.owner == owner)
+    )
+    if found is None:
+        raise NotFound("There is no such message. It may have been deleted.")
+    return found
+
+
+def transcript(session: Session, conversation: Conversation) -> list[Message]:
+    """The messages that are shown: from the root along the newest child of each. No order of rows is assumed."""
+    rows = session.scalars(select(Message).where(Message.conversation_id == conversation.id)).all()
+    newest: dict[str | None, Message] = {}
+    for row in rows:
+        present = newest.get(row.parent_id)
+        if present is None or row.id > present.id:
+            newest[row.parent_id] = row
+    path: list[Message] = []
+    step = newest.get(None)
+    while step is not None:
+        path.append(step)
+        step = newest.get(step.id)
+    return path
+
+
+def ancestors(session: Session, message: Message) -> list[Message]:
+    """The messages from the root to this one's parent."""
+    rows = session.scalars(select(Message).where(Message.conversation_id == message.conversation_id))
+    by_id = {row.id: row for row in rows}
+    path: list[Message] = []
+    step = by_id.get(message.parent_id or "")
+    while step is not None:
+        path.append(step)
+        step = by_id.get(step.parent_id or "")
+    return path[::-1]
+
+
+def start_conversation(session: Session, owner: str, text: str, submission: str) -> Turn:
+    """A new conversation with its first turn, or the turn that this sending had already made."""
+    mark = _mark(owner, "", submission, text)
+    if (made := _made_before(session, mark)) is not None:
+        return made
+    conversation = Conversation(owner=owner, title=title_of(text))
+    session.add(conversation)
+    session.flush()
+    return _add_turn(session, conversation, None, text, mark)
+
+
+def add_turn(session: Session, conversation: Conversation, text: str, submission: str) -> Turn:
+    """A turn at the end of what is shown, or the turn that this sending had already made."""
+    mark = _mark(conversation.owner, conversation.id, submission, text)
+    if (made := _made_before(session, mark)) is not None:
+        return made
+    path = transcript(session, conversation)
+    return _add_turn(session, conversation, path[-1] if path else None, text, mark)
+
+
+def add_answer(session: Session, question: Message) -> Message:
+    """One more, at first empty, answer to a question. Raises `Invalid` where the message is no question."""
+    if question.role != "user":
+        raise Invalid("Only a question can be answered again.")
+    answer = Message(
+        conversation_id=question.conversation_id, parent_id=question.id, role="assistant", state="queued"
+    )
+    session.add(answer)
+    conversation = session.get_one(Conversation, question.conversation_id)
+    conversation.updated_at = now()
+    session.flush()
+    return answer
+
+
+def active_answers(session: Session, conversation: Conversation) -> Sequence[Message]:
+    """Answers of the conversation that are queued or running, the oldest first."""
+    return session.scalars(
+        select(Message)
+        .where(Message.conversation_id == conversation.id, Message.state.in_(ACTIVE))
+        .order_by(Message.id)
+    ).all()
+
+
+def answering(session: Session, owner: str) -> set[str]:
+    """Ids of the owner's conversations in which an answer is queued or running."""
+    return set(
+        session.scalars(
+            select(Message.conversation_id)
+            .join(Conversation, Conversation.id == Message.conversation_id)
+            .where(Conversation.owner == owner, Message.state.in_(ACTIVE))
+        )
+    )
+
+
+def _add_turn(session: Session, conversation: Conversation, parent: Message | None, text: str, mark: str) -> Turn:
+    question = Message(
+        conversation_id=conversation.id,
+        parent_id=parent.id if parent else None,
+        role="user",
+        text=text,
+        state="finished",
+        submission=mark,
+    )
+    session.add(question)
+    session.flush()
+    answer = add_answer(session, question)
+    return Turn(conversation, question, answer)
+
+
+def _mark(owner: str, conversation_id: str, submission: str, text: str) -> str:
+    # The text is part of it: a page that Back restored sends its old id with other words, and means a new turn.
+    parts = "\0".join((owner, conversation_id, submission, text))
+    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _made_before(session: Session, mark: str) -> Turn | None:
+    question = session.scalar(select(Message).where(Message.submission == mark))
+    if question is None:
+        return None
+    answer = session.scalars(select(Message).where(Message.parent_id == question.id).order_by(Message.id)).first()
+    conversation = session.get_one(Conversation, question.conversation_id)
+    return Turn(conversation, question, answer, fresh=False) if answer is not None else None

@@ -1,0 +1,55 @@
+"""A GGUF file to a folder of safetensors, tokenizer and configuration. Imports torch."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
+
+Moved = Callable[[float], None]
+"""Told how far the conversion is, 0..1."""
+_TOKENIZER, _TENSORS, _SAVED = 0.3, 0.8, 1.0
+
+
+def convert(source: Path, folder: Path, moved: Moved) -> None:
+    """Write what a GGUF file holds into an empty folder, the weights in bfloat16.
+
+    Raises whatever reader or writer raise for a broken file or a full disk.
+    """
+    moved(0.0)
+    place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+    tokenizer = AutoTokenizer.from_pretrained(**place)
+    moved(_TOKENIZER)
+    with _told(lambda share: moved(_TOKENIZER + (_TENSORS - _TOKENIZER) * share)):
+        loaded = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.bfloat16)
+    # save_pretrained takes a model loaded from GGUF for a quantised one and refuses it: a fresh one is saved.
+    config = loaded.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    config._name_or_path = ""
+    fresh = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    fresh.load_state_dict(loaded.state_dict())
+    fresh.generation_config = loaded.generation_config
+    fresh.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    moved(_SAVED)
+
+
+@contextmanager
+def _told(moved: Moved) -> Iterator[None]:
+    """Hears of each tensor that the GGUF reader has read."""
+
+    def counted(tensors: Iterable[Any], **_: object) -> Iterator[Any]:
+        known = list(tensors)
+        for index, tensor in enumerate(known, 1):
+            yield tensor
+            moved(index / len(known))
+
+    # The reader tells of its progress only by the bar that it draws on the terminal.
+    bar, modeling_gguf_pytorch_utils.tqdm = modeling_gguf_pytorch_utils.tqdm, counted
+    try:
+        yield
+    finally:
+        modeling_gguf_pytorch_utils.tqdm = bar

@@ -1,0 +1,191 @@
+"""Plays a file of tokens, sleeps and faults: the honest double of a model, for tests and design work."""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from app.engines.catalog import CONCURRENCY
+from app.engines.decoding import Decoder
+from app.engines.protocol import Counters, Ending, Output, Piece, Progress, Prompt, Report, Sampling
+from app.errors import Invalid, Misconfigured, Unavailable
+
+DEFAULT_TEXT = "I am the scripted engine. I answer with a fixed text, one word at a time."
+TEXT_BASE = 256
+"""Ids below are single bytes; each other id stands for a whole text token."""
+
+_WORDS = re.compile(r"\s*\S+|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One entry of a script file: a model of that id."""
+
+    model: str
+    steps: tuple[Any, ...] = tuple(_WORDS.findall(DEFAULT_TEXT))
+    delay_s: float = 0.0
+    load_s: float = 0.0
+    load_error: str | None = None
+    context_window: int = 4096
+    word_tokens: bool = False
+    echo: bool = False
+
+    def load(self, report: Report) -> "ScriptedEngine":
+        """An engine that plays this script, after `load_s`."""
+        began = time.monotonic()
+        while (elapsed := time.monotonic() - began) < self.load_s:
+            report(Progress("reading", elapsed / self.load_s))
+            time.sleep(min(0.05, self.load_s - elapsed))
+        if self.load_error is not None:
+            raise Unavailable(self.load_error)
+        return ScriptedEngine(self)
+
+
+def scripts_of(file: Path | None) -> list[Script]:
+    """The scripts of a file, the first being the default. Raises `Misconfigured`, naming the file."""
+    if file is None:
+        return [Script("scripted")]
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"))["models"]
+        scripts = [_script(entry) for entry in entries]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Misconfigured(f"RHEO_SCRIPT: {file} can't be used as a script: {error!r}") from error
+    if not scripts:
+        raise Misconfigured(f"RHEO_SCRIPT: {file} has no models")
+    return scripts
+
+
+def _script(entry: dict[str, Any]) -> Script:
+    return Script(
+        model=str(entry["id"]),
+        steps=tuple(entry.get("steps", Script("").steps)) * int(entry.get("repeat", 1)),
+        delay_s=float(entry.get("delay_ms", 0)) / 1000,
+        load_s=float(entry.get("load_s", 0)),
+        load_error=entry.get("load_error"),
+        context_window=int(entry.get("context_window", 4096)),
+        word_tokens=bool(entry.get("word_tokens", False)),
+        echo=bool(entry.get("echo", False)),
+    )
+
+
+class ScriptedEngine:
+    """An `Engine` without a model. Its tokens are whole texts, or single bytes."""
+
+    supports = frozenset({"max_tokens", "temperature", "top_p", "top_k"})
+    detail = "scripted"
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.model = script.model
+        self.concurrency = CONCURRENCY["scripted"]
+        self.context_window = script.context_window
+        self._lock = threading.Lock()
+        self._ids: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._steps = self._tokens = self._active = 0
+        self._closed = Event()
+
+    @property
+    def counters(self) -> Counters:
+        return Counters(self._steps, self._tokens, self._active)
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        return [id_ for part in prompt.parts for id_ in part.token_ids or self._encode_text(part.text)]
+
+    def stream(self, prompt: Prompt, sampling: Sampling, cancelled: Event) -> Iterator[Output]:
+        unsupported = sorted(sampling.asked() - self.supports)
+        if unsupported:
+            raise Invalid(f"The scripted engine can't be told {', '.join(unsupported)}.")
+        prompt_tokens = len(self.encode(prompt))
+        if prompt_tokens >= self.context_window:
+            raise Invalid(
+                f"This conversation is {prompt_tokens} tokens long; "
+                f"the model {self.model} takes {self.context_window - 1} at most."
+            )
+        room = self.context_window - prompt_tokens
+        limit = min(room, sampling.max_tokens or room)
+        return self._play(prompt, prompt_tokens, limit, cancelled)
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _play(self, prompt: Prompt, prompt_tokens: int, limit: int, cancelled: Event) -> Iterator[Output]:
+        self._count(active=1)
+        decoder = Decoder()
+        made = 0
+        reason: Any = "stop"
+        try:
+            for step in self._rest(prompt):
+                if isinstance(step, dict) and "raise" in step:
+                    raise RuntimeError(step["raise"])
+                if self._wait(step, cancelled):
+                    reason = "cancelled"
+                    break
+                if isinstance(step, dict) and "bytes" not in step:
+                    continue
+                if made >= limit:
+                    reason = "length"
+                    break
+                token = bytes.fromhex(step["bytes"]) if isinstance(step, dict) else str(step)
+                made += 1
+                self._count(step=1)
+                yield Piece(decoder.feed(token), self._ids_of(token))
+            if rest := decoder.end():
+                yield Piece(rest, ())
+            yield Ending(reason, prompt_tokens=prompt_tokens, answer_tokens=made)
+        finally:
+            self._count(active=-1)
+
+    def _rest(self, prompt: Prompt) -> list[Any]:
+        """The steps to play: all of them, or, where the prompt continues, those its last part does not cover."""
+        steps = list(_WORDS.findall(_last_question(prompt))) if self._script.echo else list(self._script.steps)
+        covered = prompt.parts[-1].text if prompt.continues and prompt.parts else ""
+        decoder = Decoder()
+        while covered and steps:
+            step = steps.pop(0)
+            if isinstance(step, dict) and "bytes" not in step:
+                continue
+            token = bytes.fromhex(step["bytes"]) if isinstance(step, dict) else str(step)
+            text = decoder.feed(token)
+            if len(text) > len(covered):
+                steps.insert(0, text[len(covered) :])
+            covered = covered[len(text) :]
+        return steps
+
+    def _wait(self, step: Any, cancelled: Event) -> bool:
+        """Sleep as the script says; whether the sleep was cut short."""
+        pause = self._script.delay_s
+        if isinstance(step, dict) and "bytes" not in step:
+            pause = float(step.get("sleep_s", 0))
+        if self._closed.is_set():
+            raise RuntimeError("the engine was closed")
+        return cancelled.wait(pause) if pause else cancelled.is_set()
+
+    def _count(self, *, active: int = 0, step: int = 0) -> None:
+        with self._lock:
+            self._active += active
+            self._steps += step
+            self._tokens += step
+
+    def _encode_text(self, text: str) -> list[int]:
+        tokens = text.split() if self._script.word_tokens else _WORDS.findall(text)
+        return [self._id_of(token) for token in tokens]
+
+    def _ids_of(self, token: bytes | str) -> tuple[int, ...]:
+        return tuple(token) if isinstance(token, bytes) else (self._id_of(token),)
+
+    def _id_of(self, token: str) -> int:
+        with self._lock:
+            if token not in self._ids:
+                self._ids[token] = TEXT_BASE + len(self._texts)
+                self._texts.append(token)
+            return self._ids[token]
+
+
+def _last_question(prompt: Prompt) -> str:
+    return next((part.text for part in reversed(prompt.parts) if part.role == "user"), "")

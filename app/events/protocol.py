@@ -1,0 +1,67 @@
+"""The seam between those who make an answer and those who watch it: an append-only, replayable log."""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One numbered entry of a run. Numbers start at 1 and are never used twice; `last` is the end of the run."""
+
+    number: int
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All text after a number, and the number of the last event in it."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    number: int
+
+
+class Gap(Exception):
+    """The log can't go on from that number: it is above the last, or older than what is kept."""
+
+
+class EventLog(Protocol):
+    """The events of every run. A run has one writer, a worker thread, and any number of readers."""
+
+    def append(self, run: str, text: str, token_ids: tuple[int, ...] = ()) -> int:
+        """Add a piece; its number. It is shown to readers only once it is kept.
+
+        Raises what kept earlier pieces from being saved (`Unavailable` where the disk is full).
+        """
+        ...
+
+    def end(self, run: str) -> int:
+        """Say that the run has ended, after everything appended; the number. Its pieces are kept for a while."""
+        ...
+
+    def snapshot(self, run: str, after: int = 0) -> Snapshot:
+        """What is kept after a number, now."""
+        ...
+
+    def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event]]:
+        """Events after a number as they are kept, several at a time when they are there.
+
+        Yields an empty list whenever nothing came for `silence_s`. Ends after the last event of the
+        run, or without it when the log is closed. Raises `Gap`, before anything is yielded.
+        """
+        ...
+
+    def discard(self, runs: Iterable[str]) -> None:
+        """Forget these runs at once: their text is elsewhere, or gone."""
+        ...
+
+    def runs(self) -> set[str]:
+        """The runs of which pieces are kept."""
+        ...
+
+    def close(self) -> None:
+        """Keep what was appended, let every reader go, and stop."""
+        ...

@@ -1,0 +1,261 @@
+"""The event log in a database table, with wake-ups inside this process.
+
+Workers append; one writer thread puts what all of them made into one commit every few
+hundredths of a second, and only then shows it to readers. Readers hold no buffer of their own:
+they read one shared list by position, so a slow one costs nothing and slows nobody.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+
+from sqlalchemy import JSON, Integer, String, Text, delete, insert, select
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.database import Base, Database
+from app.events.protocol import Event, Gap, Snapshot
+
+log = logging.getLogger(__name__)
+
+LONGEST_BATCH = 2_000
+"""Events handed to a reader at one time, so that a long replay comes in bounded frames."""
+LONGEST_BACKLOG = 20_000
+"""Events that may wait for the writer before workers are held up."""
+
+
+class PieceRow(Base):
+    """One piece of a running answer."""
+
+    __tablename__ = "generation_pieces"
+
+    generation_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    text: Mapped[str] = mapped_column(Text)
+    token_ids: Mapped[list[int]] = mapped_column(JSON)
+
+
+@dataclass(eq=False)
+class _Channel:
+    """The events of one run that are kept, and who waits for more."""
+
+    run: str
+    first: int
+    """The number before the first event held: readers can go on from here or later."""
+    appended: int
+    """The number of the last event appended, kept or not."""
+    kept: list[Event] = field(default_factory=list)
+    waiting: set[asyncio.Event] = field(default_factory=set)
+    expires_at: float | None = None
+    fault: Exception | None = None
+    """What kept pieces of this run from being saved."""
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.kept)
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.kept) and self.kept[-1].last
+
+    def since(self, number: int) -> list[Event]:
+        start = number - self.first
+        return self.kept[start : start + LONGEST_BATCH]
+
+
+class TableEventLog:
+    """An `EventLog` whose pieces are rows of `generation_pieces`."""
+
+    def __init__(self, database: Database, save_s: float = 0.04, expiry_s: float = 60) -> None:
+        self._database = database
+        self._save_s = save_s
+        self._expiry_s = expiry_s
+        self._channels: dict[str, _Channel] = {}
+        self._pending: list[tuple[_Channel, Event]] = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._writer = threading.Thread(target=self._write, name="event-log", daemon=True)
+        self._writer.start()
+
+    def append(self, run: str, text: str, token_ids: tuple[int, ...] = ()) -> int:
+        return self._add(run, text, token_ids, last=False)
+
+    def end(self, run: str) -> int:
+        return self._add(run, "", (), last=True)
+
+    def snapshot(self, run: str, after: int = 0) -> Snapshot:
+        with self._changed:
+            channel = self._channels.get(run)
+            if channel is not None and channel.first <= after:
+                events = channel.kept[after - channel.first :]
+                ids = tuple(i for event in events for i in event.token_ids)
+                number = max((event.number for event in events if not event.last), default=after)
+                return Snapshot("".join(event.text for event in events), ids, number)
+        rows = self._rows(run, after)
+        ids = tuple(i for event in rows for i in event.token_ids)
+        return Snapshot("".join(event.text for event in rows), ids, rows[-1].number if rows else after)
+
+    async def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event]]:
+        self._loop = asyncio.get_running_loop()
+        channel = await asyncio.to_thread(self._open, run, after)
+        if not channel.first <= after <= channel.last:
+            raise Gap(f"{run} holds {channel.first + 1} to {channel.last}, asked after {after}")
+        more = asyncio.Event()
+        channel.waiting.add(more)
+        try:
+            while not self._closed:
+                more.clear()
+                if batch := channel.since(after):
+                    yield batch
+                    after = batch[-1].number
+                    if batch[-1].last:
+                        return
+                    continue
+                if channel.ended:
+                    return
+                try:
+                    async with asyncio.timeout(silence_s):
+                        await more.wait()
+                except TimeoutError:
+                    yield []
+        finally:
+            channel.waiting.discard(more)
+
+    def discard(self, runs: Iterable[str]) -> None:
+        gone = list(runs)
+        if not gone:
+            return
+        with self._changed:
+            for run in gone:
+                self._channels.pop(run, None)
+        with self._database.write() as session:
+            session.execute(delete(PieceRow).where(PieceRow.generation_id.in_(gone)))
+
+    def runs(self) -> set[str]:
+        with self._database.read() as session:
+            return set(session.scalars(select(PieceRow.generation_id).distinct()))
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._writer.join()
+        self._wake(list(self._channels.values()))
+
+    def _add(self, run: str, text: str, token_ids: tuple[int, ...], *, last: bool) -> int:
+        channel = self._open(run)
+        with self._changed:
+            if channel.fault is not None and not last:
+                raise channel.fault
+            self._changed.wait_for(lambda: len(self._pending) < LONGEST_BACKLOG or self._closed)
+            channel.appended += 1
+            self._pending.append((channel, Event(channel.appended, text, token_ids, last)))
+            if len(self._pending) == 1:
+                self._changed.notify_all()
+            return channel.appended
+
+    def _open(self, run: str, after: int = 0) -> _Channel:
+        with self._changed:
+            if (channel := self._channels.get(run)) is not None:
+                return channel
+        rows = self._rows(run, 0)
+        # Earlier pieces may have been folded into the message: then the log starts where they ended.
+        first = rows[0].number - 1 if rows else after
+        with self._changed:
+            fresh = _Channel(run, first=first, appended=first + len(rows), kept=rows)
+            return self._channels.setdefault(run, fresh)
+
+    def _rows(self, run: str, after: int) -> list[Event]:
+        with self._database.read() as session:
+            rows = session.execute(
+                select(PieceRow.number, PieceRow.text, PieceRow.token_ids)
+                .where(PieceRow.generation_id == run, PieceRow.number > after)
+                .order_by(PieceRow.number)
+            ).all()
+        return [Event(number, text, tuple(ids)) for number, text, ids in rows]
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._closed, timeout=self._until_expiry())
+                batch, self._pending = self._pending, []
+                self._changed.notify_all()
+                if not batch and self._closed:
+                    return
+            if batch:
+                started = time.monotonic()
+                self._keep(batch)
+                self._pause(started + self._save_s - time.monotonic())
+            self._expire()
+
+    def _pause(self, seconds: float) -> None:
+        # What comes meanwhile goes into the next commit: fewer commits, fewer frames to draw.
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, timeout=max(0.0, seconds))
+
+    def _keep(self, batch: list[tuple[_Channel, Event]]) -> None:
+        rows = [
+            {
+                "generation_id": channel.run,
+                "number": event.number,
+                "text": event.text,
+                "token_ids": list(event.token_ids),
+            }
+            for channel, event in batch
+            if not event.last
+        ]
+        try:
+            if rows:
+                with self._database.write() as session:
+                    session.execute(insert(PieceRow), rows)
+        except Exception as error:
+            log.exception("Pieces could not be saved")
+            self._drop(batch, error)
+            return
+        self._show(batch)
+
+    def _drop(self, batch: list[tuple[_Channel, Event]], error: Exception) -> None:
+        """What is not on disk is not shown. Its workers learn it at their next append and end their answers."""
+        ended = {channel for channel, event in batch if event.last}
+        with self._changed:
+            dropped = {channel for channel, _ in batch}
+            self._pending = [(channel, event) for channel, event in self._pending if channel not in dropped]
+            for channel in dropped:
+                channel.fault = error
+                channel.appended = channel.last
+        self._show([(channel, Event(channel.last + 1, last=True)) for channel in ended])
+
+    def _show(self, batch: list[tuple[_Channel, Event]]) -> None:
+        with self._changed:
+            for channel, event in batch:
+                channel.kept.append(event)
+                if event.last:
+                    channel.expires_at = time.monotonic() + self._expiry_s
+        self._wake({channel for channel, _ in batch})
+
+    def _wake(self, channels: Iterable[_Channel]) -> None:
+        if self._loop is None or self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(_wake_readers, list(channels))
+
+    def _until_expiry(self) -> float | None:
+        times = [c.expires_at for c in self._channels.values() if c.expires_at is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _expire(self) -> None:
+        moment = time.monotonic()
+        with self._changed:
+            gone = [c.run for c in self._channels.values() if c.expires_at is not None and c.expires_at <= moment]
+        try:
+            self.discard(gone)
+        except Exception:
+            log.exception("Pieces of ended answers could not be removed; the next start will")
+
+
+def _wake_readers(channels: list[_Channel]) -> None:
+    for channel in channels:
+        for waiting in channel.waiting:
+            waiting.set()

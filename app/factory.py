@@ -1,0 +1,97 @@
+"""Builds the application: the only module that knows all parts."""
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+
+import app
+from app.database import Database
+from app.engines.catalog import CONCURRENCY, catalog_of
+from app.engines.protocol import Sampling
+from app.events.table import TableEventLog
+from app.generation.recorder import Recorder
+from app.generation.recovery import recover
+from app.generation.runner import Runner
+from app.schema import upgrade
+from app.settings import Settings
+from app.web import assets, failures
+from app.web.access import Access, Guard, everyone_is_local
+from app.web.assets import Assets
+from app.web.pages import Pages
+from app.web.parts import Parts
+from app.web.routes import conversations, generations, health, messages, sign_in
+from app.web.sidebar import sidebar
+from app.web.sign_ins import SignInGate, SignIns
+
+
+def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAPI:
+    """The application on a database that is brought up to date first. Raises `Misconfigured`."""
+    parts = _parts(settings)
+    application = FastAPI(
+        title="Rheo", version=app.__version__, lifespan=_lifespan, openapi_url=None, redirect_slashes=False
+    )
+    application.state.settings = settings
+    application.state.access = access
+    application.state.parts = parts
+    application.state.catalog = parts.catalog
+    application.state.assets = Assets()
+    application.state.pages = Pages(
+        application.state.assets,
+        settings.root_path,
+        {
+            "sidebar": sidebar,
+            "model": lambda: parts.catalog.state,
+            "message_chars": settings.message_chars,
+            "has_password": settings.password is not None,
+        },
+    )
+    for router in (conversations.router, messages.router, generations.router, health.router, assets.router):
+        application.include_router(router)
+    failures.install(application)
+    _guard(application, settings, parts)
+    return application
+
+
+def _parts(settings: Settings) -> Parts:
+    database = Database(settings.sqlite_url)
+    upgrade(database)
+    events = TableEventLog(database, settings.save_s, settings.expiry_s)
+    catalog = catalog_of(settings)
+    sampling = Sampling(temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens)
+    recorder = Recorder(database, events, catalog, sampling)
+    threads = settings.threads or CONCURRENCY[settings.engine]
+    runner = Runner(recorder.record, threads, settings.queue)
+    return Parts(settings, database, events, catalog, recorder, runner)
+
+
+def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
+    # The last one added is asked first.
+    if settings.password is not None:
+        application.state.sign_ins = SignIns(parts.database, settings.password.get_secret_value())
+        application.include_router(sign_in.router)
+        application.add_middleware(SignInGate, sign_ins=application.state.sign_ins, root_path=settings.root_path)
+    application.add_middleware(Guard, settings=settings, fail=failures.failure)
+
+
+@asynccontextmanager
+async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
+    parts: Parts = application.state.parts
+    recover(parts.database, parts.events, parts.runner)
+    # Loading a model keeps the interpreter busy: let the first page go out before.
+    begin = threading.Timer(0.2, parts.catalog.start)
+    begin.daemon = True
+    begin.start()
+    yield
+    begin.cancel()
+    await run_in_threadpool(leave, parts)
+
+
+def leave(parts: Parts) -> None:
+    """Let go of readers and running answers, keeping what they have; may be called twice."""
+    parts.catalog.close()
+    parts.runner.close()
+    parts.events.close()
+    parts.database.close()

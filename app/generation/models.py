@@ -1,0 +1,26 @@
+"""Generations: one run of an engine filling one answer."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.database import Base, Moment, new_id, now
+
+
+class Generation(Base):
+    """One run. Its state is its message's; here is what it cost and how far its events are in the text."""
+
+    __tablename__ = "generations"
+    __table_args__ = (Index(None, "message_id"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"))
+    covered: Mapped[int] = mapped_column(default=0)
+    """The number of the last event whose text is in the message. Saved in one write with that text."""
+    prompt_tokens: Mapped[int | None]
+    reused_tokens: Mapped[int | None]
+    answer_tokens: Mapped[int | None]
+    created_at: Mapped[datetime] = mapped_column(Moment, default=now)
+    started_at: Mapped[datetime | None] = mapped_column(Moment)
+    ended_at: Mapped[datetime | None] = mapped_column(Moment)

@@ -1,0 +1,20 @@
+"""What a model is given for an answer: the messages before it."""
+
+from collections.abc import Sequence
+
+from app.conversations.models import Message
+from app.engines.protocol import Part, Prompt
+
+
+def prompt_for(messages: Sequence[Message], model: str) -> Prompt:
+    """The prompt of an answer that follows these messages.
+
+    An answer without text (it failed at once) says nothing and is left out. Ids go along where
+    this model made them, so that it reads exactly what it wrote.
+    """
+    return Prompt(tuple(_part(message, model) for message in messages if message.text))
+
+
+def _part(message: Message, model: str) -> Part:
+    own = message.role == "assistant" and message.model == model and message.token_ids is not None
+    return Part(message.role, message.text, tuple(message.token_ids or ()) if own else None)

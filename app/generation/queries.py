@@ -1,0 +1,63 @@
+"""Questions put to the table of generations, through the owner of their conversation."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.conversations.models import ACTIVE, Conversation, Message
+from app.errors import NotFound
+from app.generation.models import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A generation with its answer and its conversation."""
+
+    generation: Generation
+    message: Message
+    conversation: Conversation
+
+
+def queue(session: Session, answer: Message) -> Generation:
+    """A new generation that is to fill an answer."""
+    generation = Generation(message_id=answer.id)
+    session.add(generation)
+    session.flush()
+    return generation
+
+
+def run_of(session: Session, owner: str, generation_id: str) -> Run:
+    """One generation of the owner. Raises `NotFound`."""
+    row = session.execute(_runs().where(Generation.id == generation_id, Conversation.owner == owner)).first()
+    if row is None:
+        raise NotFound("There is no such answer. It may have been deleted.")
+    return Run(*row)
+
+
+def run(session: Session, generation_id: str) -> Run | None:
+    """One generation, whoever owns it; None where it was deleted. For the worker, not for people."""
+    row = session.execute(_runs().where(Generation.id == generation_id)).first()
+    return Run(*row) if row else None
+
+
+def unended(session: Session) -> Sequence[Run]:
+    """Every generation whose answer is queued or running, the oldest first."""
+    rows = session.execute(_runs().where(Message.state.in_(ACTIVE)).order_by(Generation.id))
+    return [Run(*row) for row in rows]
+
+
+def latest_of(session: Session, messages: Iterable[Message]) -> dict[str, Generation]:
+    """The newest generation of each answer, by message id."""
+    ids = [message.id for message in messages if message.role == "assistant"]
+    rows = session.scalars(select(Generation).where(Generation.message_id.in_(ids)).order_by(Generation.id))
+    return {row.message_id: row for row in rows}
+
+
+def _runs():  # type: ignore[no-untyped-def]  # SQLAlchemy's Select of three entities says it better than we can
+    return (
+        select(Generation, Message, Conversation)
+        .join(Message, Message.id == Generation.message_id)
+        .join(Conversation, Conversation.id == Message.conversation_id)
+    )

@@ -1,0 +1,47 @@
+"""Runs the application in uvicorn, and ends it so that nothing is lost and nobody waits."""
+
+import logging
+import socket
+
+import uvicorn
+from starlette.concurrency import run_in_threadpool
+
+from app.factory import create_app, leave
+from app.logs import write_logs
+from app.settings import Settings
+from app.web.parts import Parts
+
+log = logging.getLogger(__name__)
+
+
+class Server(uvicorn.Server):
+    """uvicorn waits for open streams before the application may end them; this one ends them first."""
+
+    def __init__(self, config: uvicorn.Config, parts: Parts) -> None:
+        super().__init__(config)
+        self._parts = parts
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await run_in_threadpool(leave, self._parts)
+        await super().shutdown(sockets)
+
+
+def run(settings: Settings) -> int:
+    """Serve in the foreground until a signal; the exit status."""
+    write_logs(settings.data_dir / "logs")
+    application = create_app(settings)
+    config = uvicorn.Config(
+        application,
+        host=settings.host,
+        port=settings.port,
+        root_path=settings.root_path,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=int(settings.shutdown_s),
+        server_header=False,
+        forwarded_allow_ips="127.0.0.1",
+    )
+    server = Server(config, application.state.parts)
+    log.info("Rheo serves at http://%s:%d%s/", settings.host, settings.port, settings.root_path)
+    server.run()
+    return 0 if server.started else 1

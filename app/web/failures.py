@@ -1,0 +1,49 @@
+"""Errors to what people see: a page, a fragment beside the composer, or a line for programs."""
+
+import logging
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from app.errors import AppError
+from app.web.pages import by_htmx, pages_of
+
+log = logging.getLogger(__name__)
+
+_PHRASES = {403: "Not allowed", 404: "Not found", 413: "Too large", 422: "Can't be used", 429: "Too much at once"}
+
+
+def install(app: FastAPI) -> None:
+    """Have the application answer errors in this way."""
+
+    async def app_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, AppError)
+        return failure(request, error)
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        words = {404: "There is nothing at this address.", 405: "That can't be done here."}
+        told = AppError(words.get(error.status_code, str(error.detail)))
+        told.status = error.status_code
+        return failure(request, told)
+
+    async def bug(request: Request, error: Exception) -> Response:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return failure(request, AppError("Something went wrong inside Rheo. The log says more."))
+
+    app.add_exception_handler(AppError, app_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(Exception, bug)
+
+
+def failure(request: Request, error: AppError) -> Response:
+    """The answer for an error. With htmx it goes beside the composer and replaces nothing."""
+    title = _PHRASES.get(error.status, "Something went wrong")
+    if by_htmx(request):
+        response: Response = pages_of(request).partial("errors/_notice.html", status=error.status, words=error.words)
+        response.headers["HX-Reswap"] = "none"
+        return response
+    if "text/html" in request.headers.get("accept", ""):
+        return pages_of(request).page(request, "errors/error.html", error.status, title=title, words=error.words)
+    return JSONResponse({"detail": error.words}, error.status)

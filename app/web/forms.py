@@ -1,0 +1,72 @@
+"""What people send, parsed and checked; every refusal is in their words and keeps their text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from app.conversations.titles import is_blank
+from app.errors import Invalid
+from app.settings import Settings
+
+LONGEST_TITLE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class TurnForm:
+    """A message to be sent. `submission` is the id of this one sending."""
+
+    text: str
+    submission: str
+
+    def check(self, settings: Settings) -> None:
+        """Raises `Invalid` where the message can't be sent."""
+        if is_blank(self.text):
+            raise Invalid("There is nothing to send yet: write a message first.")
+        if len(self.text) > settings.message_chars:
+            raise Invalid(
+                f"This message is {len(self.text):,} characters long; at most {settings.message_chars:,} can be sent."
+            )
+
+
+async def _fields(request: Request) -> Mapping[str, str]:
+    form = await request.form()
+    return {name: value for name, value in form.items() if isinstance(value, str)}
+
+
+Fields = Annotated[Mapping[str, str], Depends(_fields)]
+
+
+async def _turn_form(fields: Fields) -> TurnForm:
+    return TurnForm(clean(fields.get("text", "")), fields.get("submission", "")[:64])
+
+
+PostedTurn = Annotated[TurnForm, Depends(_turn_form)]
+
+
+async def _title(fields: Fields) -> str:
+    title = " ".join(clean(fields.get("title", "")).split())
+    if is_blank(title):
+        raise Invalid("A title needs at least one character.")
+    if len(title) > LONGEST_TITLE:
+        raise Invalid(f"This title is {len(title):,} characters long; at most {LONGEST_TITLE} can be kept.")
+    return title
+
+
+PostedTitle = Annotated[str, Depends(_title)]
+
+
+async def _seen(fields: Fields) -> int | None:
+    """The last event that the reader saw; anything that is no whole number counts as not said."""
+    seen = fields.get("seen", "")
+    return int(seen) if seen.isdecimal() and len(seen) < 16 else None
+
+
+PostedSeen = Annotated[int | None, Depends(_seen)]
+
+
+def clean(text: str) -> str:
+    """The text with LF line ends and without what some databases refuse (NUL, lone surrogates)."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+    return text.encode("utf-8", "replace").decode("utf-8")

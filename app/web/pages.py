@@ -1,0 +1,64 @@
+"""Templates to responses: whole pages, partials, and what every template may call."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Request
+from fastapi.templating import Jinja2Templates
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+import app
+from app.rendering.markdown import render_markdown
+from app.schema import ROOT
+from app.web.assets import Assets
+
+
+class Pages:
+    """Renders templates. A page brings its layout, a partial (its file name begins with _) is a fragment."""
+
+    def __init__(self, assets: Assets, root_path: str, calls: dict[str, Callable[..., Any]]) -> None:
+        environment = Environment(
+            loader=FileSystemLoader(ROOT / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.globals |= calls
+        environment.globals["asset"] = lambda name: root_path + assets.path(name)
+        environment.globals["at"] = lambda path: root_path + path
+        environment.globals["version"] = app.__version__
+        environment.filters["markdown"] = render_markdown
+        self._templates = Jinja2Templates(env=environment)
+        self._root_path = root_path
+
+    def page(self, request: Request, name: str, status: int = 200, **context: Any) -> Response:
+        """A whole page. Never stored: what Back shows must be what is true."""
+        return self._templates.TemplateResponse(
+            request, name, context, status_code=status, headers={"Cache-Control": "no-store"}
+        )
+
+    def partial(self, *names: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """Fragments one after the other, for htmx."""
+        html = "".join(self.fragment(name, **context) for name in names)
+        return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+
+    def fragment(self, name: str, **context: Any) -> str:
+        """The text of one partial."""
+        return self._templates.get_template(name).render(context)
+
+    def see(self, path: str) -> RedirectResponse:
+        """Go there with a GET, after a form was taken."""
+        return RedirectResponse(self._root_path + path, 303)
+
+
+def pages_of(request: Request) -> Pages:
+    """The application's pages."""
+    pages: Pages = request.app.state.pages
+    return pages
+
+
+def by_htmx(request: Request) -> bool:
+    """Whether htmx asks, and wants fragments; else a browser without scripts wants a page."""
+    return request.headers.get("hx-request") == "true"

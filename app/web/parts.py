@@ -1,0 +1,43 @@
+"""The parts of the application that handlers work with, as one dependency."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from app.database import Database
+from app.engines.catalog import Catalog
+from app.errors import Busy
+from app.events.protocol import EventLog
+from app.generation.models import Generation
+from app.generation.recorder import Recorder
+from app.generation.runner import Job, Runner
+from app.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Built and wired by the factory; lives as long as the application."""
+
+    settings: Settings
+    database: Database
+    events: EventLog
+    catalog: Catalog
+    recorder: Recorder
+    runner: Runner
+
+    def start(self, generation: Generation, conversation_id: str) -> None:
+        """Have a committed generation run. Where there is no room for it, its answer says so."""
+        job = Job(generation.id, conversation_id)
+        try:
+            self.runner.submit(job)
+        except Busy as error:
+            self.recorder.refuse(job, error)
+
+
+def _parts(request: Request) -> Parts:
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+PartsOf = Annotated[Parts, Depends(_parts)]

@@ -1,0 +1,142 @@
+"""Conversations: the new chat, one conversation, its title, its deletion."""
+
+import secrets
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.conversations.models import Conversation
+from app.conversations.queries import active_answers, conversation_of, start_conversation
+from app.errors import Invalid
+from app.generation.queries import latest_of, queue
+from app.web.access import Owner
+from app.web.failures import failure
+from app.web.forms import PostedTitle, PostedTurn
+from app.web.pages import by_htmx, pages_of
+from app.web.parts import Parts, PartsOf
+from app.web.transcripts import bubbles, shown
+
+router = APIRouter()
+
+
+@router.get("/")
+def show_new_conversation(request: Request) -> Response:
+    return _new_conversation_page(request)
+
+
+@router.post("/conversations")
+def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: PostedTurn) -> Response:
+    """A conversation and its first turn, in one commit: an empty conversation never exists."""
+    try:
+        form.check(parts.settings)
+    except Invalid as error:
+        return failure(request, error) if by_htmx(request) else _new_conversation_page(request, form.text, error)
+    with parts.database.write() as session:
+        turn = start_conversation(session, owner, form.text, form.submission)
+        generation = queue(session, turn.answer) if turn.fresh else None
+    if generation is not None:
+        parts.start(generation, turn.conversation.id)
+    path = f"/conversations/{turn.conversation.id}"
+    if not by_htmx(request):
+        return pages_of(request).see(path)
+    with parts.database.read() as session:
+        added = bubbles(session, parts.events, [turn.question, session.merge(turn.answer)])
+    response = pages_of(request).partial(
+        "conversations/_started.html", conversation=turn.conversation, bubbles=added, submission=new_submission()
+    )
+    response.headers["HX-Push-Url"] = parts.settings.root_path + path
+    return response
+
+
+@router.get("/conversations/{conversation_id}")
+def show_conversation(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
+    return conversation_page(request, owner, parts, conversation_id)
+
+
+@router.get("/conversations/{conversation_id}/title")
+def show_title(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
+    return _dialog(request, "conversations/title.html", "conversations/_title.html", owner, parts, conversation_id)
+
+
+@router.post("/conversations/{conversation_id}/title")
+def change_title(
+    request: Request, owner: Owner, parts: PartsOf, conversation_id: str, title: PostedTitle
+) -> Response:
+    with parts.database.write() as session:
+        conversation = conversation_of(session, owner, conversation_id)
+        conversation.title = title
+    if by_htmx(request):
+        return pages_of(request).partial("conversations/_renamed.html", conversation=conversation)
+    return pages_of(request).see(f"/conversations/{conversation_id}")
+
+
+@router.get("/conversations/{conversation_id}/deletion")
+def show_deletion(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
+    """Asks whether the conversation is to be deleted."""
+    names = ("conversations/deletion.html", "conversations/_deletion.html")
+    return _dialog(request, *names, owner, parts, conversation_id)
+
+
+@router.post("/conversations/{conversation_id}/deletion")
+def delete_conversation(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
+    with parts.database.write() as session:
+        conversation = conversation_of(session, owner, conversation_id)
+        running = latest_of(session, active_answers(session, conversation))
+        session.delete(conversation)
+    for generation in running.values():
+        parts.runner.cancel(generation.id)
+    start = parts.settings.root_path + "/"
+    if not by_htmx(request):
+        return pages_of(request).see("/")
+    response = pages_of(request).partial("conversations/_deleted.html", conversation=conversation)
+    if urlsplit(request.headers.get("hx-current-url", "")).path.endswith(f"/conversations/{conversation_id}"):
+        response.headers["HX-Redirect"] = start
+    return response
+
+
+def conversation_page(
+    request: Request,
+    owner: str,
+    parts: Parts,
+    conversation_id: str,
+    draft: str = "",
+    error: Invalid | None = None,
+) -> Response:
+    """The page of one conversation; with what could not be sent, and why."""
+    with parts.database.read() as session:
+        page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
+    return _show(request, page.conversation, draft, error, bubbles=page.bubbles, running=page.running)
+
+
+def new_submission() -> str:
+    """The id of the next sending of a composer."""
+    return secrets.token_urlsafe(12)
+
+
+def _new_conversation_page(request: Request, draft: str = "", error: Invalid | None = None) -> Response:
+    return _show(request, None, draft, error, bubbles=[], running=None)
+
+
+def _show(
+    request: Request, conversation: Conversation | None, draft: str, error: Invalid | None, **context: object
+) -> Response:
+    return pages_of(request).page(
+        request,
+        "conversations/show.html",
+        error.status if error else 200,
+        conversation=conversation,
+        draft=draft,
+        error=error.words if error else None,
+        submission=new_submission(),
+        **context,
+    )
+
+
+def _dialog(request: Request, page: str, partial: str, owner: str, parts: Parts, conversation_id: str) -> Response:
+    """A question about a conversation: within the page by htmx, else a page of its own."""
+    with parts.database.read() as session:
+        conversation = conversation_of(session, owner, conversation_id)
+    if by_htmx(request):
+        return pages_of(request).partial(partial, conversation=conversation)
+    return pages_of(request).page(request, page, conversation=conversation)

@@ -1,0 +1,83 @@
+"""Generations: the stream of an answer, and its cancellation."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Request
+from starlette.responses import Response, StreamingResponse
+
+from app.conversations.queries import active_answers
+from app.errors import NotFound
+from app.generation.queries import Run, latest_of, run_of
+from app.web.access import Owner
+from app.web.forms import PostedSeen
+from app.web.frames import HEADERS, MEDIA_TYPE, frames
+from app.web.pages import by_htmx, pages_of
+from app.web.parts import Parts, PartsOf
+from app.web.transcripts import bubble_of
+
+router = APIRouter()
+
+
+def _readable(owner: Owner, parts: PartsOf, generation_id: str) -> Run:
+    """The owner's generation. Its session is closed before the stream begins."""
+    with parts.database.read() as session:
+        return run_of(session, owner, generation_id)
+
+
+def _place(after: str | None = None, last_event_id: Annotated[str | None, Header()] = None) -> int | None:
+    """The event number to go on from; None for one that is no number: then nothing is spliced."""
+    given = last_event_id if last_event_id is not None else after
+    if given is None:
+        return 0
+    return int(given) if given.isascii() and given.isdecimal() and len(given) < 16 else None
+
+
+@router.get("/generations/{generation_id}/stream")
+async def stream(
+    request: Request,
+    owner: Owner,
+    parts: PartsOf,
+    found: Annotated[Run, Depends(_readable, scope="function")],
+    place: Annotated[int | None, Depends(_place)],
+) -> Response:
+    """The events of one answer. Reading never starts work."""
+    pages = pages_of(request)
+    if not found.message.active:
+        place = None  # all is saved: the whole bubble says it best
+
+    def bubble() -> str | None:
+        return _bubble(parts, request, owner, found.generation.id)
+
+    body = frames(parts.events, pages, found.generation.id, found.message.id, place, parts.settings.ping_s, bubble)
+    return StreamingResponse(body, media_type=MEDIA_TYPE, headers=HEADERS)
+
+
+@router.post("/generations/{generation_id}/cancellation")
+def create_cancellation(
+    request: Request, owner: Owner, parts: PartsOf, generation_id: str, seen: PostedSeen
+) -> Response:
+    """Stop an answer; one that has ended stays as it is."""
+    with parts.database.read() as session:
+        found = run_of(session, owner, generation_id)
+    parts.runner.cancel(generation_id, seen)
+    if by_htmx(request):
+        return Response(status_code=204)
+    return pages_of(request).see(f"/conversations/{found.conversation.id}#message-{found.message.id}")
+
+
+def _bubble(parts: Parts, request: Request, owner: str, generation_id: str) -> str | None:
+    """The bubble and the stop button as they are now, for a frame that replaces them."""
+    with parts.database.read() as session:
+        try:
+            found = run_of(session, owner, generation_id)
+        except NotFound:
+            return None
+        active = active_answers(session, found.conversation)
+        running = latest_of(session, active)
+        bubble = bubble_of(found.message, found.generation, parts.events)
+    return pages_of(request).fragment(
+        "generations/_bubble.html",
+        bubble=bubble,
+        conversation=found.conversation,
+        running=running[active[0].id] if active else None,
+    )

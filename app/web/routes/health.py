@@ -1,0 +1,40 @@
+"""For those who run it: is it up, and can the model answer? And the model's state as the page shows it."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+import app
+from app.engines.catalog import Catalog
+from app.web.pages import pages_of
+
+router = APIRouter()
+
+_STATUS = {"ready": "ok", "loading": "loading", "failed": "failed"}
+
+
+@router.get("/health")
+async def health(request: Request) -> dict[str, Any]:
+    catalog: Catalog = request.app.state.catalog
+    state = catalog.state
+    return {
+        "status": _STATUS[state.state],
+        "model": state.model,
+        "progress": round(state.progress, 3),
+        "detail": state.detail,
+        "version": app.__version__,
+    }
+
+
+@router.get("/ready")
+async def ready(request: Request) -> Response:
+    catalog: Catalog = request.app.state.catalog
+    is_ready = catalog.state.state == "ready"
+    return JSONResponse({"ready": is_ready, "detail": catalog.state.detail}, 200 if is_ready else 503)
+
+
+@router.get("/model-state")
+async def model_state(request: Request) -> Response:
+    """The line about the model; while it loads, the page asks for it again and again."""
+    return pages_of(request).partial("layouts/_model_state.html")

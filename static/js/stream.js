@@ -1,0 +1,30 @@
+// The streams of running answers: connect again when a first connection fails, and remember what was seen.
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 15_000;
+const waits = new WeakMap();
+
+// htmx tries the first connection once only. After that the extension reconnects by itself.
+function reconnect(event) {
+  const bubble = event.target;
+  if (!(bubble instanceof Element) || !bubble.hasAttribute("hx-sse:connect")) return;
+  const wait = waits.get(bubble) ?? FIRST_WAIT_MS;
+  waits.set(bubble, Math.min(wait * 2, LONGEST_WAIT_MS));
+  setTimeout(() => bubble.isConnected && htmx.trigger(bubble, "rheo:reconnect"), wait * (0.75 + Math.random() / 2));
+}
+
+document.addEventListener("htmx:error", reconnect);
+document.addEventListener("htmx:response:error", reconnect);
+
+document.addEventListener("htmx:sse:after:message", (event) => {
+  const { id } = event.detail.message;
+  if (id) event.target.dataset.seen = id;
+});
+
+// Stop cuts the answer where the reader saw it end.
+document.addEventListener("htmx:config:request", (event) => {
+  const form = event.target;
+  if (form.id !== "stop-form") return;
+  const seen = document.getElementById(form.dataset.message)?.dataset.seen;
+  if (seen) event.detail.ctx.request.body.set("seen", seen);
+});
