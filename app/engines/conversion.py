@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, modeling_gguf_pytorch_utils
 
 Moved = Callable[[float], None]
 """Told how far the conversion is, 0..1."""
@@ -23,12 +23,13 @@ def convert(source: Path, folder: Path, moved: Moved) -> None:
     tokenizer = AutoTokenizer.from_pretrained(**place)
     moved(_TOKENIZER)
     with _told(lambda share: moved(_TOKENIZER + (_TENSORS - _TOKENIZER) * share)):
-        loaded = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.bfloat16)
+        # Asked for plainly: where GGUF kernels are installed the weights would stay packed.
+        plain = GgufConfig(dequantize=True)
+        loaded = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.bfloat16, quantization_config=plain)
     # save_pretrained takes a model loaded from GGUF for a quantised one and refuses it: a fresh one is saved.
     config = loaded.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config
-    config._name_or_path = ""
     fresh = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     fresh.load_state_dict(loaded.state_dict())
     fresh.generation_config = loaded.generation_config

@@ -17,12 +17,12 @@ MEDIA_TYPE = "text/event-stream"
 PING = b": ping\n\n"
 GONE = format_sse_event(event="done", data_str="gone")
 
-Bubble = Callable[[], str | None]
-"""The whole bubble as it is saved now; None where the message is gone."""
+Whole = Callable[[], str | None]
+"""Replaces the whole bubble by what is saved now; None where the message is gone."""
 
 
 async def frames(
-    events: EventLog, pages: Pages, run: str, message_id: str, after: int | None, ping_s: float, bubble: Bubble
+    events: EventLog, pages: Pages, run: str, message_id: str, *, after: int | None, ping_s: float, whole: Whole
 ) -> AsyncIterator[bytes]:
     """The stream of one answer, from the event after `after` to the saved bubble.
 
@@ -30,7 +30,7 @@ async def frames(
     in its running form, which connects anew after the number that it covers.
     """
     if after is None:
-        yield await _whole(pages, message_id, bubble)
+        yield await _whole(pages, message_id, whole)
         return
     try:
         async for batch in events.follow(run, after, ping_s):
@@ -40,9 +40,9 @@ async def frames(
             if text := "".join(event.text for event in batch):
                 yield _appended(pages, message_id, text, batch[-1])
             if batch[-1].last:
-                yield await _whole(pages, message_id, bubble, batch[-1].number)
+                yield await _whole(pages, message_id, whole, batch[-1].number)
     except Gap:
-        yield await _whole(pages, message_id, bubble)
+        yield await _whole(pages, message_id, whole)
 
 
 def _appended(pages: Pages, message_id: str, text: str, last: Event) -> bytes:
@@ -54,10 +54,9 @@ def _appended(pages: Pages, message_id: str, text: str, last: Event) -> bytes:
     return format_sse_event(data_str=html, id=str(number))
 
 
-async def _whole(pages: Pages, message_id: str, bubble: Bubble, number: int | None = None) -> bytes:
-    html = await asyncio.to_thread(bubble)
+async def _whole(pages: Pages, message_id: str, whole: Whole, number: int | None = None) -> bytes:
+    html = await asyncio.to_thread(whole)
     if html is None:
         gone = pages.fragment("generations/_gone.html", message_id=message_id)
         return format_sse_event(data_str=gone) + GONE
-    whole = pages.fragment("generations/_whole.html", message_id=message_id, bubble=html)
-    return format_sse_event(data_str=whole, id=str(number) if number is not None else None)
+    return format_sse_event(data_str=html, id=str(number) if number is not None else None)

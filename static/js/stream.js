@@ -17,8 +17,12 @@ document.addEventListener("htmx:error", reconnect);
 document.addEventListener("htmx:response:error", reconnect);
 
 document.addEventListener("htmx:sse:after:message", (event) => {
+  const bubble = event.target;
+  // After the last frame the bubble is another one, and the event comes to the document.
+  if (!(bubble instanceof HTMLElement)) return;
   const { id } = event.detail.message;
-  if (id) event.target.dataset.seen = id;
+  if (id) bubble.dataset.seen = id;
+  if (bubble.dataset.state === "queued") bubble.dataset.state = "running";
 });
 
 // Stop cuts the answer where the reader saw it end.

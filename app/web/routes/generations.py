@@ -45,10 +45,18 @@ async def stream(
     if not found.message.active:
         place = None  # all is saved: the whole bubble says it best
 
-    def bubble() -> str | None:
-        return _bubble(parts, request, owner, found.generation.id)
+    def whole() -> str | None:
+        return _whole(parts, request, owner, found.generation.id)
 
-    body = frames(parts.events, pages, found.generation.id, found.message.id, place, parts.settings.ping_s, bubble)
+    body = frames(
+        parts.events,
+        pages,
+        found.generation.id,
+        found.message.id,
+        after=place,
+        ping_s=parts.settings.ping_s,
+        whole=whole,
+    )
     return StreamingResponse(body, media_type=MEDIA_TYPE, headers=HEADERS)
 
 
@@ -65,8 +73,8 @@ def create_cancellation(
     return pages_of(request).see(f"/conversations/{found.conversation.id}#message-{found.message.id}")
 
 
-def _bubble(parts: Parts, request: Request, owner: str, generation_id: str) -> str | None:
-    """The bubble and the stop button as they are now, for a frame that replaces them."""
+def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> str | None:
+    """Replaces the bubble and the stop button by what they are now."""
     with parts.database.read() as session:
         try:
             found = run_of(session, owner, generation_id)
@@ -76,7 +84,7 @@ def _bubble(parts: Parts, request: Request, owner: str, generation_id: str) -> s
         running = latest_of(session, active)
         bubble = bubble_of(found.message, found.generation, parts.events)
     return pages_of(request).fragment(
-        "generations/_bubble.html",
+        "generations/_whole.html",
         bubble=bubble,
         conversation=found.conversation,
         running=running[active[0].id] if active else None,
