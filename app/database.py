@@ -113,9 +113,13 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session for one write transaction; leaving the block commits."""
-        with self._writer, _told_plainly(), Session(self._writing_engine, expire_on_commit=False) as session:
-            with session.begin():
-                yield session
+        with (
+            self._writer,
+            _told_plainly(),
+            Session(self._writing_engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            yield session
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
@@ -141,7 +145,8 @@ class Database:
         with self._engine.connect() as connection:
             if not inspect(connection).has_table("alembic_version"):
                 return None
-            return connection.scalar(text("SELECT version_num FROM alembic_version"))
+            revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+            return revision
 
     def close(self) -> None:
         """Close every connection."""

@@ -89,7 +89,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far loading is. `stage` is a word for the person: reading, converting, warming; `fraction` is 0..1 overall."""
+    """How far loading is, 0..1 overall. `stage` is a word for the person: reading, converting, warming."""
 
     stage: str
     fraction: float

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from app.conversations.models import ACTIVE, Conversation, Message
@@ -55,7 +55,7 @@ def latest_of(session: Session, messages: Iterable[Message]) -> dict[str, Genera
     return {row.message_id: row for row in rows}
 
 
-def _runs():  # type: ignore[no-untyped-def]  # SQLAlchemy's Select of three entities says it better than we can
+def _runs() -> Select[Generation, Message, Conversation]:
     return (
         select(Generation, Message, Conversation)
         .join(Message, Message.id == Generation.message_id)

@@ -1,6 +1,5 @@
 """Templates to responses: whole pages, partials, and what every template may call."""
 
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import Request
@@ -17,7 +16,7 @@ from app.web.assets import Assets
 class Pages:
     """Renders templates. A page brings its layout, a partial (its file name begins with _) is a fragment."""
 
-    def __init__(self, assets: Assets, root_path: str, calls: dict[str, Callable[..., Any]]) -> None:
+    def __init__(self, assets: Assets, root_path: str, names: dict[str, Any]) -> None:
         environment = Environment(
             loader=FileSystemLoader(ROOT / "templates"),
             autoescape=True,
@@ -25,7 +24,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.globals |= calls
+        environment.globals |= names
         environment.globals["asset"] = lambda name: root_path + assets.path(name)
         environment.globals["at"] = lambda path: root_path + path
         environment.globals["version"] = app.__version__

@@ -1,9 +1,10 @@
 """Conversations: the new chat, one conversation, its title, its deletion."""
 
 import secrets
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from app.conversations.models import Conversation
@@ -18,6 +19,14 @@ from app.web.parts import Parts, PartsOf
 from app.web.transcripts import bubbles, shown
 
 router = APIRouter()
+
+
+def _own_conversation(owner: Owner, parts: PartsOf, conversation_id: str) -> Conversation:
+    with parts.database.read() as session:
+        return conversation_of(session, owner, conversation_id)
+
+
+OwnConversation = Annotated[Conversation, Depends(_own_conversation)]
 
 
 @router.get("/")
@@ -55,8 +64,8 @@ def show_conversation(request: Request, owner: Owner, parts: PartsOf, conversati
 
 
 @router.get("/conversations/{conversation_id}/title")
-def show_title(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
-    return _dialog(request, "conversations/title.html", "conversations/_title.html", owner, parts, conversation_id)
+def show_title(request: Request, conversation: OwnConversation) -> Response:
+    return _dialog(request, "title", conversation)
 
 
 @router.post("/conversations/{conversation_id}/title")
@@ -72,10 +81,9 @@ def change_title(
 
 
 @router.get("/conversations/{conversation_id}/deletion")
-def show_deletion(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
+def show_deletion(request: Request, conversation: OwnConversation) -> Response:
     """Asks whether the conversation is to be deleted."""
-    names = ("conversations/deletion.html", "conversations/_deletion.html")
-    return _dialog(request, *names, owner, parts, conversation_id)
+    return _dialog(request, "deletion", conversation)
 
 
 @router.post("/conversations/{conversation_id}/deletion")
@@ -100,6 +108,7 @@ def conversation_page(
     owner: str,
     parts: Parts,
     conversation_id: str,
+    *,
     draft: str = "",
     error: Invalid | None = None,
 ) -> Response:
@@ -133,10 +142,8 @@ def _show(
     )
 
 
-def _dialog(request: Request, page: str, partial: str, owner: str, parts: Parts, conversation_id: str) -> Response:
+def _dialog(request: Request, name: str, conversation: Conversation) -> Response:
     """A question about a conversation: within the page by htmx, else a page of its own."""
-    with parts.database.read() as session:
-        conversation = conversation_of(session, owner, conversation_id)
     if by_htmx(request):
-        return pages_of(request).partial(partial, conversation=conversation)
-    return pages_of(request).page(request, page, conversation=conversation)
+        return pages_of(request).partial(f"conversations/_{name}.html", conversation=conversation)
+    return pages_of(request).page(request, f"conversations/{name}.html", conversation=conversation)

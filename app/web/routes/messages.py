@@ -26,7 +26,7 @@ def create_message(
     except Invalid as error:
         if by_htmx(request):
             return failure(request, error)
-        return conversation_page(request, owner, parts, conversation_id, form.text, error)
+        return conversation_page(request, owner, parts, conversation_id, draft=form.text, error=error)
     with parts.database.write() as session:
         conversation = conversation_of(session, owner, conversation_id)
         turn = add_turn(session, conversation, form.text, form.submission)
