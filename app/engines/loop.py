@@ -123,7 +123,7 @@ class Loop:
             manager = make(self)
             manager.start()
             self._manager = manager
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             self._fault = error
             return
         finally:

@@ -1,6 +1,6 @@
 """The choice of tokens in a batch, each row by its own temperature, top_k and top_p. Imports torch.
 
-The library's own warpers give NaN for temperature 0, which kills its loop, and sort the whole vocabulary twice a step.
+The library's own give NaN for temperature 0, which kills its loop, and sort the whole vocabulary twice a step.
 """
 
 from typing import Any
