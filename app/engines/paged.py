@@ -11,7 +11,7 @@ from transformers.generation.continuous_batching.requests import RequestStatus
 from transformers.generation.continuous_batching.scheduler import SCHEDULER_MAPPING, FIFOScheduler
 from transformers.generation.logits_process import LogitsProcessorList
 
-from app.engines.warpers import Temperature, TopK, TopP
+from app.engines.warpers import Draw, TopK, TopP
 from app.errors import Unavailable
 from app.settings import Settings
 
@@ -89,7 +89,7 @@ def window(model: Any) -> int:
 def make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
     """A manager, not started yet, whose requests each bring their own temperature, top_k and top_p."""
     manager = model.init_continuous_batching(
-        generation_config=GenerationConfig(do_sample=True, eos_token_id=stops),
+        generation_config=GenerationConfig(do_sample=False, eos_token_id=stops),
         continuous_batching_config=ContinuousBatchingConfig(
             page_size=PAGE,
             num_blocks=BLOCKS,
@@ -98,7 +98,8 @@ def make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
             per_request_processors=True,
         ),
     )
-    processors = ContinuousBatchingLogitsProcessorList(LogitsProcessorList([Temperature(), TopK(), TopP()]))
+    top_k, top_p = TopK(), TopP()
+    processors = ContinuousBatchingLogitsProcessorList(LogitsProcessorList([top_k, top_p, Draw(top_k, top_p)]))
     # The list counts only processors that it converted itself; this is the number of argument rows of a batch.
     processors.tensors_required = 3
     manager.logit_processor = processors
