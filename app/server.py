@@ -4,6 +4,7 @@ import logging
 import socket
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app.factory import create_app, leave
@@ -26,10 +27,9 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run(settings: Settings) -> int:
-    """Serve in the foreground until a signal; the exit status."""
-    write_logs(settings.data_dir / "logs")
-    application = create_app(settings)
+def server_of(application: FastAPI) -> Server:
+    """The server of an application, as its settings say."""
+    settings: Settings = application.state.settings
     config = uvicorn.Config(
         application,
         host=settings.host,
@@ -41,7 +41,13 @@ def run(settings: Settings) -> int:
         server_header=False,
         forwarded_allow_ips="127.0.0.1",
     )
-    server = Server(config, application.state.parts)
+    return Server(config, application.state.parts)
+
+
+def run(settings: Settings) -> int:
+    """Serve in the foreground until a signal; the exit status."""
+    write_logs(settings.data_dir / "logs")
+    server = server_of(create_app(settings))
     log.info("Rheo serves at http://%s:%d%s/", settings.host, settings.port, settings.root_path)
     server.run()
     return 0 if server.started else 1

@@ -1,0 +1,16 @@
+"""Waiting for what must come, with an end to the patience. Tests never just sleep."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T], within_s: float = 5.0, every_s: float = 0.01) -> T:
+    """The first true value of a condition; fails when there was none in time."""
+    deadline = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not true within {within_s} s (last: {value!r})"
+        time.sleep(every_s)
+    return value
