@@ -4,23 +4,16 @@ import json
 import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect, sync_playwright
+from chat import Chat
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from rheo import Rheo, free_port
 
-ROOT = Path(__file__).parent.parent
 CHROMIUM_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -30,50 +23,8 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-START_S = 20
 
 Script = list[dict[str, Any]]
-
-
-@dataclass
-class Rheo:
-    """A running process of Rheo with its own port and folder."""
-
-    folder: Path
-    environment: dict[str, str]
-    port: int
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> "Rheo":
-        with (self.folder / "output.log").open("ab") as log:
-            command = [sys.executable, "-m", "app", "serve"]
-            self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
-            with suppress(OSError):
-                self.health()
-                return self
-            time.sleep(0.02)
-        raise AssertionError(f"Rheo did not start: {self.output()}")
-
-    def health(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/health", timeout=5) as response:
-            answer: dict[str, Any] = json.load(response)
-            return answer
-
-    def output(self) -> str:
-        return (self.folder / "output.log").read_text()
-
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(how)
-            self.process.wait(20)
 
 
 @pytest.fixture
@@ -98,13 +49,6 @@ def start_rheo(tmp_path: Path) -> Iterator[Callable[..., Rheo]]:
     yield start
     for rheo in running:
         rheo.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="session")
@@ -162,45 +106,6 @@ def context(browser: Browser, complaints: Complaints) -> Iterator[BrowserContext
 @pytest.fixture
 def page(context: BrowserContext) -> Page:
     return context.new_page()
-
-
-class Chat:
-    """A person at one page: asks, reads, waits."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-
-    def open(self, url: str) -> "Chat":
-        self.page.goto(url)
-        return self
-
-    def ask(self, text: str) -> None:
-        self.page.get_by_test_id("composer-input").fill(text)
-        self.page.get_by_test_id("send").click()
-
-    @property
-    def answers(self) -> Locator:
-        return self.page.locator('[data-testid="message"][data-role="assistant"]')
-
-    @property
-    def questions(self) -> Locator:
-        return self.page.locator('[data-testid="message"][data-role="user"]')
-
-    @property
-    def answer(self) -> Locator:
-        return self.answers.last
-
-    def text(self, message: Locator | None = None) -> str:
-        """The text of a message's body, exactly as it stands in the page."""
-        text = (message or self.answer).get_by_test_id("message-body").text_content()
-        assert text is not None
-        return text
-
-    def wait(self, state: str, message: Locator | None = None, timeout_s: float = 10) -> None:
-        expect(message or self.answer).to_have_attribute("data-state", state, timeout=timeout_s * 1000)
-
-    def wait_for_text(self, text: str, timeout_s: float = 10) -> None:
-        expect(self.answer.get_by_test_id("message-body")).to_contain_text(text, timeout=timeout_s * 1000)
 
 
 @pytest.fixture

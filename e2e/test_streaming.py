@@ -2,9 +2,10 @@
 
 import random
 
-from conftest import Chat, Rheo
+from chat import Chat
 from cutting_proxy import CuttingProxy
 from playwright.sync_api import BrowserContext, Page, expect
+from rheo import Rheo
 
 WORDS = [f"w{number} " for number in range(1500)]
 PLAIN = "".join(WORDS).rstrip()

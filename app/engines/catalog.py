@@ -69,12 +69,13 @@ class Catalog:
         return self._engine
 
     def close(self) -> None:
-        """Stop waiting and unload."""
+        """Stop waiting and unload; may be called twice."""
         with self._changed:
             self._closed = True
+            engine, self._engine = self._engine, None
             self._changed.notify_all()
-        if self._engine is not None:
-            self._engine.close()
+        if engine is not None:
+            engine.close()
 
     def _run(self) -> None:
         started = time.monotonic()

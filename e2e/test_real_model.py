@@ -1,0 +1,32 @@
+"""One whole conversation with the packaged model, in the browser, from a cold start."""
+
+from chat import Chat
+from playwright.sync_api import Page, expect
+from rheo import Rheo
+
+LOADING_S = 240
+ANSWER_S = 120
+
+
+def test_two_turns_with_the_real_model_stream_and_survive_a_reload(
+    start_rheo, chat: Chat, page: Page, tmp_path
+) -> None:
+    rheo: Rheo = start_rheo(max_tokens=48, temperature=0)
+    chat.open(rheo.url)
+    expect(page.get_by_test_id("model-state")).to_have_attribute("data-state", "loading")
+    chat.ask("What is the capital of France?")
+    chat.wait("running", timeout_s=LOADING_S)
+    chat.wait("finished", timeout_s=ANSWER_S)
+    expect(page.get_by_test_id("model-state")).to_have_attribute("data-state", "ready")
+    assert "Paris" in chat.text()
+    chat.ask("And which river flows through it?")
+    expect(chat.answers).to_have_count(2)
+    chat.wait("finished", timeout_s=ANSWER_S)
+    said = [chat.text(answer) for answer in chat.answers.all()]
+    assert all(text.strip() for text in said)
+    page.reload()
+    assert [chat.text(answer) for answer in chat.answers.all()] == said
+    assert [chat.text(question) for question in chat.questions.all()] == [
+        "What is the capital of France?",
+        "And which river flows through it?",
+    ]
