@@ -12,7 +12,8 @@ from app.errors import Unavailable
 
 WATCH_S = 0.25
 """How often the manager's thread is looked at while nothing comes."""
-START_S = 60.0
+START_S = 300.0
+"""For making the cache, and on a GPU for recording its graphs."""
 STOP_S = 3.0
 _names = itertools.count(1)
 
@@ -84,8 +85,9 @@ class Loop:
                 self._busy_since = time.monotonic()
             # Known before it is handed over: the first output may come at once.
             self._requests[request.name] = request
+            manager = self._manager
         choice = request.choice
-        self._manager.add_request(
+        manager.add_request(
             request.prompt_ids,
             request_id=request.name,
             max_new_tokens=choice.max_tokens,
@@ -100,8 +102,9 @@ class Loop:
         """Forget a request; the model is told to drop it where it is not done."""
         with self._lock:
             known = self._requests.pop(request.name, None)
-        if known is not None and not self.broken:
-            self._manager.cancel_request(request.name)
+            manager = self._manager
+        if known is not None and manager is not None:
+            manager.cancel_request(request.name)
 
     def note_reading(self, name: str, done: int, reused: int | None = None) -> None:
         """Called by the model's thread: how far a prompt is read, in tokens."""
@@ -113,10 +116,11 @@ class Loop:
         """Stop the manager within a few seconds; what runs fails."""
         self._closing.set()
         self._fail(Unavailable("The model was closed."))
-        self._manager.stop(block=True, timeout=STOP_S, hard_stop=True)
-        self._thread.join(STOP_S)
         # It holds the model.
-        self._manager = None
+        manager, self._manager = self._manager, None
+        if manager is not None and manager.is_running():
+            manager.stop(block=True, timeout=STOP_S, hard_stop=True)
+        self._thread.join(STOP_S)
 
     def _run(self, make: Callable[["Loop"], Any]) -> None:
         try:
@@ -131,20 +135,20 @@ class Loop:
         while not self._closing.is_set():
             output = manager.get_result(timeout=WATCH_S)
             if output is not None:
-                self._deliver(output)
-            elif (fault := self._find_fault(manager)) is not None:
+                self._deliver(manager, output)
+            elif not self._closing.is_set() and (fault := self._find_fault(manager)) is not None:
                 self._fail(fault)
                 # Frees the cache, for which the next manager needs the memory.
                 manager.stop(block=False, hard_stop=True)
                 return
 
-    def _deliver(self, output: Any) -> None:
+    def _deliver(self, manager: Any, output: Any) -> None:
         request = self._requests.get(output.request_id)
         if request is None:
             return
         if output.error is not None:
             # When the whole loop dies it fails all requests first, by words only; the error itself comes after.
-            if self._manager.background_thread_status.can_accept_new_requests() is None:
+            if manager.background_thread_status.can_accept_new_requests() is None:
                 request.fail(RuntimeError(output.error))
             return
         ended = output.is_finished()

@@ -96,6 +96,8 @@ def make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
             max_batch_tokens=BATCH,
             scheduler_type="watched",
             per_request_processors=True,
+            # Working ahead, it would still use the cache of a request that was cancelled in between.
+            use_async_batching=False,
         ),
     )
     top_k, top_p = TopK(), TopP()
