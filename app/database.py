@@ -107,7 +107,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session for reading one consistent state."""
-        with Session(self._engine, expire_on_commit=False) as session:
+        with Session(self._engine, expire_on_commit=False, autoflush=False) as session:
             yield session
 
     @contextmanager

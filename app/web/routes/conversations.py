@@ -16,7 +16,7 @@ from app.web.failures import failure
 from app.web.forms import PostedTitle, PostedTurn
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
-from app.web.transcripts import bubbles, shown
+from app.web.transcripts import shown
 
 router = APIRouter()
 
@@ -50,9 +50,13 @@ def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: Po
     if not by_htmx(request):
         return pages_of(request).see(path)
     with parts.database.read() as session:
-        added = bubbles(session, parts.events, [turn.question, session.merge(turn.answer)])
+        page = shown(session, parts.events, conversation_of(session, owner, turn.conversation.id))
     response = pages_of(request).partial(
-        "conversations/_started.html", conversation=turn.conversation, bubbles=added, submission=new_submission()
+        "conversations/_started.html",
+        conversation=page.conversation,
+        bubbles=page.bubbles,
+        running=page.running,
+        submission=new_submission(),
     )
     response.headers["HX-Push-Url"] = parts.settings.root_path + path
     return response
