@@ -96,6 +96,7 @@ class Database:
             url,
             pool_size=32,
             max_overflow=64,
+            hide_parameters=True,  # else the log would hold what people wrote
             connect_args={"check_same_thread": False, "timeout": 5},
         )
         event.listen(self._engine, "connect", _prepare_connection)

@@ -91,7 +91,8 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
 
 def leave(parts: Parts) -> None:
     """Let go of readers and running answers, keeping what they have; may be called twice."""
-    parts.catalog.close()
+    # The runs first: they leave off unended, where an engine closed under them would fail them.
     parts.runner.close()
+    parts.catalog.close()
     parts.events.close()
     parts.database.close()

@@ -36,10 +36,12 @@ def server(tmp_path: Path, empty_database: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[Running]:
-    """One Rheo for all tests of a module that ask it for nothing special."""
-    with _starting(lambda n: tmp_path_factory.mktemp(f"shared-{n}"), empty_database) as start:
-        yield start()
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_database: Path
+) -> Iterator[Running]:
+    """One Rheo for all tests of a module that only look; it plays the module's `SCRIPT`, where there is one."""
+    with _starting(lambda _: tmp_path_factory.mktemp("shared"), empty_database) as start:
+        yield start(getattr(request.module, "SCRIPT", None))
 
 
 @pytest.fixture

@@ -190,6 +190,8 @@ class Watched:
         self._turn = turn
         self.document = server.page(turn.path)
         self.seen: list[Frame] = []
+        self.streamed = self.text
+        """What the bubble showed before it was replaced by the whole, saved one."""
         self.last_id: str | None = None
 
     @property
@@ -232,6 +234,8 @@ class Watched:
         self.last_id = frame.id or self.last_id
         if frame.event == "message":
             apply(self.document, parse(frame.data))
+        if self.connects_to is not None:
+            self.streamed = self.text
 
 
 @contextmanager

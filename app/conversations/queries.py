@@ -137,7 +137,9 @@ def answering(session: Session, owner: str) -> set[str]:
     )
 
 
-def _add_turn(session: Session, conversation: Conversation, parent: Message | None, text: str, mark: str) -> Turn:
+def _add_turn(
+    session: Session, conversation: Conversation, parent: Message | None, text: str, mark: str | None
+) -> Turn:
     question = Message(
         conversation_id=conversation.id,
         parent_id=parent.id if parent else None,
@@ -152,13 +154,17 @@ def _add_turn(session: Session, conversation: Conversation, parent: Message | No
     return Turn(conversation, question, answer)
 
 
-def _mark(owner: str, conversation_id: str, submission: str, text: str) -> str:
+def _mark(owner: str, conversation_id: str, submission: str, text: str) -> str | None:
+    if not submission:
+        return None  # a program that names no sending means each one
     # The text is part of it: a page that Back restored sends its old id with other words, and means a new turn.
     parts = "\0".join((owner, conversation_id, submission, text))
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _made_before(session: Session, mark: str) -> Turn | None:
+def _made_before(session: Session, mark: str | None) -> Turn | None:
+    if mark is None:
+        return None
     question = session.scalar(select(Message).where(Message.submission == mark))
     if question is None:
         return None

@@ -100,7 +100,7 @@ class TableEventLog:
 
     async def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event]]:
         self._loop = asyncio.get_running_loop()
-        channel = await asyncio.to_thread(self._open, run, after)
+        channel = await asyncio.to_thread(self._open, run)
         if not channel.first <= after <= channel.last:
             raise Gap(f"{run} holds {channel.first + 1} to {channel.last}, asked after {after}")
         more = asyncio.Event()
@@ -148,22 +148,22 @@ class TableEventLog:
     def _add(self, run: str, text: str, token_ids: tuple[int, ...], *, last: bool) -> int:
         channel = self._open(run)
         with self._changed:
+            self._changed.wait_for(lambda: len(self._pending) < LONGEST_BACKLOG or self._closed)
             if channel.fault is not None and not last:
                 raise channel.fault
-            self._changed.wait_for(lambda: len(self._pending) < LONGEST_BACKLOG or self._closed)
             channel.appended += 1
             self._pending.append((channel, Event(channel.appended, text, token_ids, last)))
             if len(self._pending) == 1:
                 self._changed.notify_all()
             return channel.appended
 
-    def _open(self, run: str, after: int = 0) -> _Channel:
+    def _open(self, run: str) -> _Channel:
         with self._changed:
             if (channel := self._channels.get(run)) is not None:
                 return channel
         rows = self._rows(run, 0)
         # Earlier pieces may have been folded into the message: then the log starts where they ended.
-        first = rows[0].number - 1 if rows else after
+        first = rows[0].number - 1 if rows else 0
         with self._changed:
             fresh = _Channel(run, first=first, appended=first + len(rows), kept=rows)
             return self._channels.setdefault(run, fresh)
@@ -219,9 +219,9 @@ class TableEventLog:
 
     def _drop(self, batch: list[tuple[_Channel, Event]], error: Exception) -> None:
         """What is not on disk is not shown. Its workers learn it at their next append and end their answers."""
-        ended = {channel for channel, event in batch if event.last}
         with self._changed:
             dropped = {channel for channel, _ in batch}
+            ended = {channel for channel, event in batch + self._pending if event.last and channel in dropped}
             self._pending = [(channel, event) for channel, event in self._pending if channel not in dropped]
             for channel in dropped:
                 channel.fault = error

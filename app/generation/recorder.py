@@ -14,11 +14,15 @@ from app.engines.protocol import Ending, Engine, Piece, Prompt, Sampling
 from app.errors import AppError
 from app.events.protocol import EventLog
 from app.generation.models import Generation
+from app.generation.plain_text import PlainText
 from app.generation.prompt import prompt_for
 from app.generation.queries import Run, run
 from app.generation.runner import Cancellation, Job
 
 log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 10.0
 
 
 @dataclass(slots=True)
@@ -74,12 +78,13 @@ class Recorder:
             log.exception("Generation %s failed", job.generation_id)
             outcome = _Outcome("failed", "error", f"The model failed: {_plain(error)}")
         # Leaving is not an ending: the row stays as it is, and its pieces are on disk.
-        if not (job.cancellation.leaving and outcome.state == "stopped"):
+        if not (job.cancellation.leaving.is_set() and outcome.state == "stopped"):
             self._end(job, said, outcome)
 
     def refuse(self, job: Job, error: AppError) -> None:
         """End a generation that could not be taken, in its own bubble."""
-        self._end(job, _Said(), _Outcome("failed", "error", error.words))
+        if self._saved(job, _Said(), _Outcome("failed", "error", error.words)):
+            self._events.end(job.generation_id)
 
     def _generate(self, job: Job, said: _Said) -> _Outcome:
         if job.cancellation.asked.is_set():
@@ -105,28 +110,41 @@ class Recorder:
 
     def _play(self, job: Job, engine: Engine, prompt: Prompt, said: _Said) -> _Outcome:
         asked = job.cancellation.asked
+        plain = PlainText()
         with closing(engine.stream(prompt, self._sampling, asked)) as outputs:  # type: ignore[type-var]
             for output in outputs:
                 if isinstance(output, Piece) and not asked.is_set():
-                    number = self._events.append(job.generation_id, output.text, output.token_ids)
-                    said.pieces.append((number, output))
+                    piece = Piece(plain.feed(output.text), output.token_ids)
+                    number = self._events.append(job.generation_id, piece.text, piece.token_ids)
+                    said.pieces.append((number, piece))
                 elif isinstance(output, Ending):
                     outcome = _OUTCOMES[output.reason]
                     return _Outcome(outcome.state, outcome.ending, tokens=output)
         raise RuntimeError("the engine ended without saying why")
 
     def _end(self, job: Job, said: _Said, outcome: _Outcome) -> None:
-        """Save first, announce then: whoever sees the ending can read the truth."""
+        """Save first, announce then: whoever sees the ending can read the truth.
+
+        What can't be saved (the disk is full) is not announced but tried again: an ended run loses its
+        pieces, and they are all that is on disk. At the next start they make an answer.
+        """
+        pause = FIRST_PAUSE_S
+        while not self._saved(job, said, outcome):
+            if job.cancellation.leaving.wait(pause):
+                return
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+        self._events.end(job.generation_id)
+
+    def _saved(self, job: Job, said: _Said, outcome: _Outcome) -> bool:
         try:
             with self._database.write() as session:
                 found = run(session, job.generation_id)
                 if found is not None:
                     _save(session, found, said, outcome, job.cancellation)
         except Exception:
-            # The pieces are still on disk; the next start makes an answer of them.
             log.exception("The end of generation %s could not be saved", job.generation_id)
-        finally:
-            self._events.end(job.generation_id)
+            return False
+        return True
 
 
 def _save(session: Session, found: Run, said: _Said, outcome: _Outcome, cancellation: Cancellation) -> None:

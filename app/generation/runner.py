@@ -17,7 +17,7 @@ class Cancellation:
 
     asked: threading.Event = field(default_factory=threading.Event)
     seen: int | None = None
-    leaving: bool = False
+    leaving: threading.Event = field(default_factory=threading.Event)
     """The process ends: the answer stays unended, for the next start to go on with."""
 
 
@@ -61,10 +61,11 @@ class Runner:
             if not job.cancellation.asked.is_set():
                 job.cancellation.seen = seen
                 job.cancellation.asked.set()
-            if waiting is not None and not self._closed:
-                # It needs no turn of its own to be told that it is over.
+            if waiting is not None:
                 self._waiting.remove(waiting)
-                self._begin(waiting)
+        if waiting is not None:
+            # It needs no thread to be told that it is over: all of them may be busy for long.
+            self._run(waiting)
         return True
 
     def close(self) -> None:
@@ -73,7 +74,7 @@ class Runner:
             self._closed = True
             self._waiting.clear()
             for job in self._running.values():
-                job.cancellation.leaving = True
+                job.cancellation.leaving.set()
                 job.cancellation.asked.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 

@@ -7,6 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from app.errors import AppError
+from app.web.access import SECURITY_HEADERS
 from app.web.pages import by_htmx, pages_of
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,10 @@ def install(app: FastAPI) -> None:
 
     async def bug(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return failure(request, AppError("Something went wrong inside Rheo. The log says more."))
+        response = failure(request, AppError("Something went wrong inside Rheo. The log says more."))
+        # Starlette answers bugs outside of all middleware, so also outside of the guard.
+        response.headers.update(SECURITY_HEADERS)
+        return response
 
     app.add_exception_handler(AppError, app_error)
     app.add_exception_handler(HTTPException, http_error)
@@ -38,10 +42,14 @@ def install(app: FastAPI) -> None:
 
 
 def failure(request: Request, error: AppError) -> Response:
-    """The answer for an error. With htmx it goes beside the composer and replaces nothing."""
+    """The answer for an error. With htmx it goes beside the form that was sent and replaces nothing."""
     title = _PHRASES.get(error.status, "Something went wrong")
     if by_htmx(request):
-        response: Response = pages_of(request).partial("errors/_notice.html", status=error.status, words=error.words)
+        # A dialog covers the composer, so what went wrong in it is told within it.
+        place = "dialog-notice" if request.headers.get("hx-source") == "form#dialog-form" else "notice"
+        response: Response = pages_of(request).partial(
+            "errors/_notice.html", status=error.status, words=error.words, place=place
+        )
         response.headers["HX-Reswap"] = "none"
         return response
     if "text/html" in request.headers.get("accept", ""):

@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from datetime import datetime
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import Request
 from itsdangerous import BadSignature, Signer
@@ -117,7 +118,8 @@ class SignInGate:
             and "text/html" in request.headers.get("accept", "")
             and not by_htmx(request)
         ):
-            return RedirectResponse(f"{self._root_path}/sign-in?next={request.url.path}", 303)
+            here = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+            return RedirectResponse(f"{self._root_path}/sign-in?{urlencode({'next': here})}", 303)
         error = Refused("Sign in first: open the start page in this browser.")
         error.status = 401
         return failure(request, error)
@@ -126,8 +128,10 @@ class SignInGate:
 def safe_next(path: str, root_path: str) -> str:
     """Where to go after signing in: a path of this application, else its start page."""
     start = root_path + "/"
-    inside = path.startswith(start) and not path.startswith(("//", "/\\"))
-    return path if inside and "\\" not in path and path.isprintable() else start
+    inside = path.startswith(start) and not path.startswith("//") and "\\" not in path and path.isprintable()
+    # Signing in again would be all that the sign-in page offers.
+    again = urlsplit(path).path == f"{root_path}/sign-in"
+    return path if inside and not again else start
 
 
 def _hash(secret: str) -> str:
