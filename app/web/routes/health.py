@@ -37,4 +37,4 @@ async def ready(request: Request) -> Response:
 @router.get("/model-state")
 async def model_state(request: Request) -> Response:
     """The line about the model; while it loads, the page asks for it again and again."""
-    return pages_of(request).partial("layouts/_model_state.html")
+    return pages_of(request).partial("layouts/_model_polled.html")

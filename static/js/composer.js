@@ -1,0 +1,102 @@
+// The composer: Enter sends, nothing that was written is lost, errors are told beside what was sent.
+
+const input = () => document.getElementById("composer-input");
+const place = () => `rheo-draft:${location.pathname}`;
+let sent = null;
+let converting = false;
+
+// The Enter that ends an input method's conversion belongs to the conversion. Safari ends it first and
+// then tells of the key, with 229; its single-line fields would send their form.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  if (event.isComposing || event.keyCode === 229) {
+    if (event.target instanceof HTMLInputElement) event.preventDefault();
+  } else if (event.target === input() && !event.shiftKey && !event.altKey) {
+    event.preventDefault();
+    if (!event.repeat) event.target.form.requestSubmit();
+  }
+});
+document.addEventListener("compositionstart", () => (converting = true));
+document.addEventListener("compositionend", () => (converting = false));
+
+document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => {
+  tell(ctx.sourceElement, "");
+  if (ctx.sourceElement.id === "composer") sent = input().value;
+});
+
+document.addEventListener("htmx:before:swap", ({ detail: { ctx, tasks } }) => {
+  if (ctx.sourceElement.id !== "composer") return;
+  const fresh = tasks.findIndex((task) => task.target?.id === "composer");
+  if (fresh < 0) return;
+  forget();
+  if (input().value !== sent || converting) keepWriting(ctx.sourceElement, tasks.splice(fresh, 1)[0]);
+});
+
+// Someone wrote on while the message was under way: their composer stays, and becomes the next sending.
+function keepWriting(form, { fragment }) {
+  const next = fragment.querySelector("form");
+  for (const name of ["action", "hx-post"]) form.setAttribute(name, next.getAttribute(name));
+  form.elements.submission.value = next.elements.submission.value;
+  const gone = sent;
+  const cut = () => input().value.startsWith(gone) && input().setRangeText("", 0, gone.length, "preserve");
+  if (converting) input().addEventListener("compositionend", cut, { once: true });
+  else cut();
+}
+
+document.addEventListener("htmx:error", ({ detail: { ctx, error } }) => {
+  if (!ctx) return;
+  const late = error?.name === "AbortError";
+  tell(ctx.sourceElement, late ? "Rheo took too long to answer. Try again." : "Rheo can’t be reached. Try again when it is back.");
+});
+
+// Our own errors bring their words along; those of a proxy on the way do not.
+document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
+  if (!ctx.text.includes("<hx-partial")) tell(ctx.sourceElement, `The server answered with error ${ctx.response.status}. Try again.`);
+});
+
+function tell(source, words) {
+  if (!source.matches("form, a[hx-get]")) return;
+  const notice = source.querySelector(".notice") ?? document.getElementById("notice");
+  if (notice) notice.textContent = words;
+}
+
+// The focused Stop button goes away with the end of the answer; the keyboard must not start at the top then.
+document.addEventListener("htmx:before:swap", () => {
+  if (!document.activeElement?.closest("#stop-form, .try-again")) return;
+  document.addEventListener("htmx:after:swap", () => document.activeElement === document.body && input()?.focus({ preventScroll: true }), { once: true });
+});
+
+addEventListener("pagehide", () => {
+  forget();
+  try {
+    if (input()?.value) sessionStorage.setItem(place(), input().value);
+  } catch {
+    // Too long for the store, or no store: the draft lives as long as the page.
+  }
+});
+
+function forget() {
+  try {
+    sessionStorage.removeItem(place());
+  } catch {
+    // No store, no draft.
+  }
+}
+
+function recall() {
+  try {
+    return sessionStorage.getItem(place());
+  } catch {
+    return null;
+  }
+}
+
+if (input() && !input().value) input().value = recall() ?? "";
+
+if (!CSS.supports("field-sizing", "content")) {
+  document.addEventListener("input", ({ target }) => {
+    if (target !== input()) return;
+    target.style.height = "auto";
+    target.style.height = `${target.scrollHeight + 2}px`;
+  });
+}

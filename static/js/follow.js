@@ -1,0 +1,96 @@
+// The view follows the end of the transcript while the reader is there; any move upwards lets go.
+
+const NEAR = 64;
+const page = document.scrollingElement;
+const messages = document.getElementById("messages");
+const button = document.getElementById("to-latest");
+const place = () => `rheo-place:${location.pathname}`;
+let following = true;
+let known = 0;
+
+const below = () => page.scrollHeight - page.clientHeight - page.scrollTop;
+
+function toEnd() {
+  following = true;
+  messages.style.minHeight = "";
+  page.scrollTop = page.scrollHeight;
+  known = page.scrollTop;
+  button.hidden = true;
+}
+
+// A view that stands higher than we left it was moved by the reader, unless it was only pressed against the end.
+function letGoIfMoved() {
+  if (page.scrollTop < known - 1 && below() > 1) following = false;
+}
+
+function settle() {
+  letGoIfMoved();
+  if (following) toEnd();
+  else button.hidden = below() <= NEAR;
+}
+
+addEventListener("scroll", () => {
+  letGoIfMoved();
+  if (page.scrollTop > known && below() <= NEAR) following = true;
+  known = page.scrollTop;
+  button.hidden = following || below() <= NEAR;
+}, { passive: true });
+
+// The intent comes before the movement: the next word must not pull the view back.
+const letGo = () => page.scrollTop > 0 && (following = false);
+const scrollsItself = (target) => target.closest?.("textarea, dialog, .sidebar");
+let touched = 0;
+addEventListener("wheel", (event) => event.deltaY < 0 && !scrollsItself(event.target) && letGo(), { passive: true });
+addEventListener("touchstart", (event) => (touched = event.touches[0].clientY), { passive: true });
+addEventListener("touchmove", (event) => event.touches[0].clientY > touched + 2 && !scrollsItself(event.target) && letGo(), { passive: true });
+addEventListener("keydown", (event) => ["PageUp", "Home", "ArrowUp"].includes(event.key) && !event.target.closest?.("textarea, input") && letGo());
+
+button.addEventListener("click", () => {
+  toEnd();
+  document.getElementById("composer-input").focus({ preventScroll: true });
+});
+
+document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
+  // Where the last form of an answer is shorter than the streamed one, the view must not be pressed upwards.
+  if (!following) messages.style.minHeight = `${messages.offsetHeight}px`;
+  // What the reader sends or asks again is at the end.
+  if (ctx.request.method === "POST" && ctx.response.status < 300 && ctx.target?.closest("#messages")) {
+    following = true;
+    known = 0;
+    requestAnimationFrame(toEnd);
+  }
+});
+
+// After layout and before paint, once a frame whatever has grown: answers, the composer, the window.
+new ResizeObserver(settle).observe(document.body);
+addEventListener("resize", settle);
+
+// A reload comes back to where it was, or to the end that has moved on meanwhile.
+history.scrollRestoration = "manual";
+addEventListener("pagehide", () => {
+  try {
+    sessionStorage.setItem(place(), following ? "end" : page.scrollTop);
+  } catch {
+    // No store: the page opens at its end.
+  }
+});
+
+function start() {
+  let left = null;
+  try {
+    left = sessionStorage.getItem(place());
+  } catch {
+    // As above.
+  }
+  const opened = performance.getEntriesByType("navigation")[0]?.type === "navigate";
+  if (!opened && left !== null && left !== "end") {
+    following = false;
+    page.scrollTop = known = Number(left);
+  } else if (location.hash && document.querySelector(":target")) {
+    following = false;
+  } else {
+    toEnd();
+  }
+}
+
+start();

@@ -1,1 +1,0 @@
-import "./stream.js";
