@@ -9,42 +9,31 @@ from threading import Event, Lock
 from typing import Any
 
 from app.engines import weights
+from app.engines.answer import Answer
 from app.engines.chat_template import ChatTemplate
 from app.engines.choice import SUPPORTED, choose
 from app.engines.decoding import Decoder, Vocabulary
 from app.engines.loop import Loop, Meter, next_name
-from app.engines.protocol import (
-    Counters,
-    Ending,
-    Output,
-    Part,
-    Piece,
-    Progress,
-    Prompt,
-    Reading,
-    Reason,
-    Report,
-    Sampling,
-)
+from app.engines.progress import creeping, forward
+from app.engines.protocol import Counters, Output, Part, Progress, Prompt, Report, Sampling
 from app.engines.requests import Request
 from app.errors import Invalid, Unavailable
 from app.settings import Settings
 
 CONCURRENCY = 16
-POLL_S = 0.05
-"""How often a stream that gets nothing looks whether it was cancelled."""
 
 
 def load(settings: Settings, name: str, report: Report) -> "BatchingEngine":
     """Find, convert where needed, load and warm a model. Raises `Invalid` or `Unavailable` in a person's words."""
     # torch's threads spin while they wait; beside a browser on two cores that costs a factor of twenty.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    far = _forward(report)
+    far = forward(report)
     far(Progress("reading", 0.0))
     folder = weights.prepare(settings, name, far)
     far(Progress("reading", weights.READ))
-    # Only now torch: a wrong name is told at once.
-    from app.engines import paged, quiet  # noqa: PLC0415
+    with creeping(lambda fraction: far(Progress("reading", fraction)), weights.READ, 0.5, usual_s=4):
+        # Only now torch: a wrong name is told at once.
+        from app.engines import paged, quiet  # noqa: PLC0415
 
     with quiet.loading():
         far(Progress("reading", 0.5))
@@ -106,7 +95,8 @@ class BatchingEngine:
         if not ids:
             raise Invalid("There is nothing to answer.")
         request = Request(next_name(), ids, choice.within(room))
-        return self._answer(request, self._decoder(prompt), cancelled)
+        answer = Answer(request, self._vocabulary, self._decoder(prompt), self._stops)
+        return self._answer(request, answer, cancelled)
 
     def warm(self) -> None:
         """Make one short answer, so that the first real one is fast; it does not count."""
@@ -135,50 +125,22 @@ class BatchingEngine:
         loop.submit(request, self._stops)
         return loop
 
-    def _answer(self, request: Request, decoder: Decoder, cancelled: Event) -> Iterator[Output]:
-        total = len(request.prompt_ids)
-        read, made, reason = -1, 0, _NONE
+    def _answer(self, request: Request, answer: Answer, cancelled: Event) -> Iterator[Output]:
         loop = self._submit(request)
         try:
-            while reason is None:
-                if cancelled.is_set():
-                    reason = "cancelled"
-                    break
-                news = request.take(POLL_S)
-                if news is None:
-                    continue
-                if (done := total if news.ids else news.read) > read:
-                    read = done
-                    yield Reading(done, total)
-                reason = "length" if news.ended else None
-                for token_id in news.ids:
-                    if token_id in self._stops:
-                        # Not in the ids: the template puts it behind every answer of the past. What is spliced
-                        # back is then, token for token, what the model has read, and its cache is found again.
-                        reason = "stop"
-                        break
-                    made += 1
-                    yield Piece(decoder.feed(self._vocabulary[token_id]), (token_id,))
-                # A request that was put back for want of room counts its tokens anew: the limit is ours to keep.
-                if reason is None and made >= request.choice.max_tokens:
-                    reason = "length"
+            yield from answer.outputs(cancelled)
         finally:
+            # Before the ending is told: whoever sees it finds the place free.
             loop.leave(request)
-        # Half a character is left out where the answer may go on from here: its bytes are in the ids.
-        if reason == "stop" and (rest := decoder.end()):
-            yield Piece(rest, ())
-        yield Ending(reason, total, request.reused, made)
+        yield from answer.ending()
 
     def _decoder(self, prompt: Prompt) -> Decoder:
-        decoder = self._vocabulary.decoder(prompt.continues)
-        if prompt.continues and prompt.parts:
-            # The given answer may have been cut within a character.
-            for token_id in prompt.parts[-1].token_ids or ():
-                decoder.feed(self._vocabulary[token_id])
+        given = prompt.parts[-1] if prompt.continues and prompt.parts else Part("assistant", "")
+        decoder = self._vocabulary.decoder(continues=bool(given.text or given.token_ids))
+        # The given answer may have been cut within a character.
+        for token_id in given.token_ids or ():
+            decoder.feed(self._vocabulary[token_id])
         return decoder
-
-
-_NONE: Reason | None = None
 
 
 def _stops(model: Any, tokenizer: Any, template: ChatTemplate) -> list[int]:
@@ -188,15 +150,3 @@ def _stops(model: Any, tokenizer: Any, template: ChatTemplate) -> list[int]:
     for name in named:
         stops.update(name if isinstance(name, list) else () if name is None else (name,))
     return sorted(stops)
-
-
-def _forward(report: Report) -> Report:
-    """Reports that never go back, whatever the stages think of their share."""
-    furthest = 0.0
-
-    def forward(progress: Progress) -> None:
-        nonlocal furthest
-        furthest = max(furthest, progress.fraction)
-        report(Progress(progress.stage, furthest))
-
-    return forward

@@ -8,9 +8,14 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, modeling_gguf_pytorch_utils
 
+from app.engines import quiet
+from app.engines.progress import creeping
+
 Moved = Callable[[float], None]
 """Told how far the conversion is, 0..1."""
-_TOKENIZER, _TENSORS, _SAVED = 0.3, 0.8, 1.0
+BEGUN = 0.1
+"""How far it is when this module, and with it torch, is imported."""
+_TOKENIZER, _MODEL, _TENSORS, _SAVED = 0.35, 0.6, 0.9, 1.0
 
 
 def convert(source: Path, folder: Path, moved: Moved) -> None:
@@ -18,24 +23,29 @@ def convert(source: Path, folder: Path, moved: Moved) -> None:
 
     Raises whatever reader or writer raise for a broken file or a full disk.
     """
-    moved(0.0)
     place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
-    tokenizer = AutoTokenizer.from_pretrained(**place)
-    moved(_TOKENIZER)
-    with _told(lambda share: moved(_TOKENIZER + (_TENSORS - _TOKENIZER) * share)):
-        # Asked for plainly: where GGUF kernels are installed the weights would stay packed.
-        plain = GgufConfig(dequantize=True)
-        loaded = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.bfloat16, quantization_config=plain)
-    # save_pretrained takes a model loaded from GGUF for a quantised one and refuses it: a fresh one is saved.
+    with quiet.loading():
+        with creeping(moved, BEGUN, _TOKENIZER, usual_s=6):
+            tokenizer = AutoTokenizer.from_pretrained(**place)
+        with creeping(moved, _TOKENIZER, _MODEL, usual_s=6), _told(moved):
+            # Asked for plainly: where GGUF kernels are installed the weights would stay packed.
+            plain = GgufConfig(dequantize=True)
+            loaded = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.bfloat16, quantization_config=plain)
+        moved(_TENSORS)
+        _unquantized(loaded).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    moved(_SAVED)
+
+
+def _unquantized(loaded: Any) -> Any:
+    """The same model made anew: save_pretrained takes one loaded from GGUF for a quantised one and refuses it."""
     config = loaded.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     fresh = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     fresh.load_state_dict(loaded.state_dict())
     fresh.generation_config = loaded.generation_config
-    fresh.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    moved(_SAVED)
+    return fresh
 
 
 @contextmanager
@@ -46,7 +56,7 @@ def _told(moved: Moved) -> Iterator[None]:
         known = list(tensors)
         for index, tensor in enumerate(known, 1):
             yield tensor
-            moved(index / len(known))
+            moved(_MODEL + (_TENSORS - _MODEL) * index / len(known))
 
     # The reader tells of its progress only by the bar that it draws on the terminal.
     bar, modeling_gguf_pytorch_utils.tqdm = modeling_gguf_pytorch_utils.tqdm, counted

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from app.engines.progress import creeping
 from app.engines.protocol import Progress, Report
 from app.errors import Invalid, Unavailable
 from app.settings import Settings
@@ -108,11 +109,14 @@ def _notes(known: Path) -> list[list[str | int]]:
 
 def _make(source: Path, folder: Path, report: Report) -> None:
     """Convert into a folder aside and give it its name at once: what bears the name is whole."""
-    # torch takes seconds to import and is not needed where the folder is there already.
-    from app.engines.conversion import convert  # noqa: PLC0415
 
     def moved(fraction: float) -> None:
         report(Progress("converting", READ + (CONVERTED - READ) * fraction))
+
+    moved(0.0)
+    with creeping(moved, 0.0, 0.1, usual_s=4):
+        # torch takes seconds to import and is not needed where the folder is there already.
+        from app.engines.conversion import convert  # noqa: PLC0415
 
     for left in folder.parent.glob("making-*"):
         # We hold the lock: these are of a Rheo that was killed.

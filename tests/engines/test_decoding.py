@@ -96,6 +96,51 @@ def test_every_token_of_the_real_tokenizer_stands_for_what_it_decodes_to(tokeniz
         assert text == tokenizer.decode([token_id], skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
+@pytest.fixture(params=["llama", "gemma"])
+def sentencepiece_tokenizer(request: pytest.FixtureRequest) -> Any:
+    """A small tokenizer of made-up pieces; Llama's takes the first space away again, Gemma's does not."""
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = [
+        "<unk>",
+        "</s>",
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        "▁",
+        "▁Hello",
+        "▁world",
+        "ing",
+        "Ġ",
+        "▁▁▁▁",
+    ]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    raw = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True))
+    strip = [decoders.Strip(" ", 1, 0)] if request.param == "llama" else []
+    raw.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
+    return PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="<unk>", eos_token="</s>")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["▁Hello", "▁world", "ing"],
+        ["▁", "▁Hello", "<0x0A>", "▁▁▁▁", "▁world"],
+        ["<0xF0>", "<0x9F>", "<0x99>", "<0x82>", "Ġ", "</s>"],
+    ],
+)
+def test_a_sentencepiece_tokenizer_streams_what_it_decodes_at_once(
+    sentencepiece_tokenizer: Any, pieces: list[str]
+) -> None:
+    """B07."""
+    ids = sentencepiece_tokenizer.convert_tokens_to_ids(pieces)
+    vocabulary = Vocabulary(sentencepiece_tokenizer)
+    decoder = vocabulary.decoder()
+    streamed = "".join(decoder.feed(vocabulary[token_id]) for token_id in ids) + decoder.end()
+    assert streamed == sentencepiece_tokenizer.decode(
+        ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+
+
 def test_special_tokens_of_an_answer_yield_no_text(tokenizer: Any) -> None:
     vocabulary = Vocabulary(tokenizer)
     assert {vocabulary[token_id] for token_id in tokenizer.all_special_ids} == {""}
