@@ -1,0 +1,1 @@
+"""How fast Rheo is: `make bench` measures it and writes docs/bench.md."""

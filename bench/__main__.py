@@ -1,0 +1,46 @@
+"""The command: `make bench`, or `python -m bench [part …] [--quick]`."""
+
+import argparse
+import importlib
+import sys
+
+from bench.plan import Plan
+from bench.report import document, machine, table
+from bench.servers import ROOT
+
+PARTS = {
+    "recipe": "bench.contest",
+    "layer": "bench.layer",
+    "followup": "bench.followup",
+    "neighbour": "bench.neighbour",
+    "page": "bench.page",
+    "streams": "bench.streams",
+    "start": "bench.start",
+}
+PAGE = ROOT / "docs" / "bench.md"
+
+
+def main() -> int:
+    """Measure the parts that were asked for; a full run of all parts writes docs/bench.md."""
+    parser = argparse.ArgumentParser(prog="bench", description="Measures how fast Rheo is.")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="one pair of each: shows that it works, not how fast")
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    plan = Plan(options.quick)
+    print(machine(), flush=True)
+    sections = []
+    for part in options.parts or PARTS:
+        plan.note(f"-- {part}")
+        # A part alone needs no browser, or no torch.
+        sections.append(importlib.import_module(PARTS[part]).measure(plan))
+    print(f"\n{table(sections)}\n")
+    if not options.parts and not plan.quick:
+        PAGE.write_text(document(sections, plan.minutes), encoding="utf-8")
+        print(f"Written: {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

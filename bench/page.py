@@ -1,0 +1,108 @@
+"""The page in a real browser: what the first one costs, what a token costs, how soon a first word is there."""
+
+import asyncio
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import expect
+
+from bench.browser import Tab, browsing
+from bench.load import ask_rheo
+from bench.plan import Plan
+from bench.report import Row, Section
+from bench.servers import Server, rheo
+
+RATE = 200
+PARAGRAPH = [*(f" word{number}" for number in range(49)), ".\n\n"]
+INSTANT = {"id": "instant", "steps": ["Certainly", "."]}
+# When Enter goes down, and when the first text of an answer stands in the page.
+CLOCK = """
+window.bench = {};
+addEventListener("keydown", (event) => { if (event.key === "Enter") bench.pressed = performance.now(); }, true);
+new MutationObserver(() => {
+  const bodies = document.querySelectorAll('[data-role="assistant"] [data-testid="message-body"]');
+  if (!bench.first && bodies.length && bodies[bodies.length - 1].textContent.trim()) bench.first = performance.now();
+}).observe(document, { subtree: true, childList: true, characterData: true });
+"""
+PAINT = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime'
+
+Open = Callable[[str], Tab]
+
+
+def measure(plan: Plan) -> Section:
+    """A scripted model answers; the browser is Chromium without a window."""
+    repeat = 6 if plan.quick else 60
+    tokens = repeat * len(PARAGRAPH)
+    long: dict[str, Any] = {"id": "long", "delay_ms": 1000 / RATE, "steps": PARAGRAPH, "repeat": repeat}
+    long |= {"context_window": 10_000}
+    with rheo(script=[long], max_tokens=tokens) as server:
+        server.wait("/ready")
+        wire = asyncio.run(ask_rheo(server.port, "Go on")).wire
+        text = repeat * sum(len(step) for step in PARAGRAPH)
+        with browsing() as open_tab:
+            rows = [*_first_page(open_tab, server, plan), _long_answer(open_tab, server, tokens)]
+    rows.append(Row("stream, bytes for a byte of text", f"{wire / text:.1f}", f"{wire:,} of {text:,}"))
+    with rheo(script=[INSTANT]) as server, browsing() as open_tab:
+        server.wait("/ready")
+        rows.append(_first_word(open_tab, server, plan))
+    method = (
+        "Chromium without a window, an empty cache each time, a scripted model. Main-thread time is the browser's "
+        f"own TaskDuration over an answer of {tokens:,} tokens at {RATE} tokens/s in paragraphs of 50, from Enter to "
+        "the saved bubble. Enter to first word is taken inside the page, from the key to text in the answer's "
+        "bubble, with a model that answers at once. The bytes of a stream count headers and chunk sizes."
+    )
+    return Section("The page", method, rows)
+
+
+def _first_page(open_tab: Open, server: Server, plan: Plan) -> list[Row]:
+    paints = []
+    for _ in range(plan.pairs(5)):
+        tab = _opened(open_tab, server)
+        paints.append(tab.number(PAINT))
+        traffic = tab.traffic
+        tab.page.close()
+    plan.note(f"first page: {traffic}, painted after {paints}")
+    return [
+        Row("first page, requests", f"{traffic.requests}"),
+        Row("first page, bytes on the wire", f"{traffic.wire:,}"),
+        Row("first contentful paint", f"{statistics.median(paints):.0f} ms", "", _range(paints)),
+    ]
+
+
+def _long_answer(open_tab: Open, server: Server, tokens: int) -> Row:
+    tab = _opened(open_tab, server)
+    before = tab.main_thread_s()
+    _ask(tab)
+    answer = tab.page.locator('[data-testid="message"][data-role="assistant"]')
+    expect(answer).to_have_attribute("data-state", "finished", timeout=tokens / RATE * 1000 * 3 + 10_000)
+    spent = (tab.main_thread_s() - before) * 1000
+    tab.page.close()
+    return Row("main-thread time a token", f"{spent / tokens:.2f} ms", f"{spent:,.0f} ms for {tokens:,}")
+
+
+def _first_word(open_tab: Open, server: Server, plan: Plan) -> Row:
+    times = []
+    for _ in range(plan.pairs(9)):
+        tab = _opened(open_tab, server)
+        _ask(tab)
+        first = tab.number("bench.first")
+        times.append(first - tab.number("bench.pressed"))
+        tab.page.close()
+    plan.note(f"first word after {[round(time) for time in times]} ms")
+    return Row("Enter to first word", f"{statistics.median(times):.0f} ms", "", _range(times))
+
+
+def _opened(open_tab: Open, server: Server) -> Tab:
+    tab = open_tab(CLOCK)
+    tab.page.goto(f"http://127.0.0.1:{server.port}/", wait_until="networkidle")
+    return tab
+
+
+def _ask(tab: Tab) -> None:
+    tab.page.get_by_test_id("composer-input").fill("Go on")
+    tab.page.keyboard.press("Enter")
+
+
+def _range(times: list[float]) -> str:
+    return f"{min(times):.0f}–{max(times):.0f} ms"

@@ -1,0 +1,114 @@
+"""The table of what was measured, on the terminal and in docs/bench.md."""
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from bench.figures import Comparison
+
+PACKAGES = ("torch", "transformers", "fastapi", "starlette", "uvicorn", "sqlalchemy")
+HEAD = ("what", "Rheo", "against", "ratio", "target", "holds")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `holds` is None where there is no target."""
+
+    what: str
+    ours: str
+    other: str = ""
+    ratio: str = ""
+    target: str = ""
+    holds: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The rows of one part and how they were measured."""
+
+    title: str
+    method: str
+    rows: Sequence[Row]
+
+
+def compared_row(
+    what: str, comparison: Comparison, unit: str, *, least: float | None = None, most: float | None = None
+) -> Row:
+    """A row of pairs: the medians of both, and the median ratio with the range of the pairs."""
+    spread = f" ({comparison.lowest:.2f}–{comparison.highest:.2f}, {comparison.pairs} pairs)"
+    target, holds = "", None
+    if least is not None:
+        target, holds = f"≥ {least:g}", comparison.ratio >= least
+    elif most is not None:
+        target, holds = f"≤ {most:g}", comparison.ratio <= most
+    ours, other = (f"{value:{_form(value)}} {unit}" for value in (comparison.ours, comparison.other))
+    return Row(what, ours, other, f"{comparison.ratio:.2f}{spread}", target, holds)
+
+
+def table(sections: Sequence[Section]) -> str:
+    """All rows as one Markdown table."""
+    lines = [_line(HEAD), _line(["---"] * len(HEAD))]
+    for section in sections:
+        lines.append(_line([f"**{section.title}**", *[""] * (len(HEAD) - 1)]))
+        lines += [_line(_cells(row)) for row in section.rows]
+    return "\n".join(lines)
+
+
+def document(sections: Sequence[Section], minutes: float) -> str:
+    """The whole page."""
+    methods = "\n".join(f"- **{section.title}**: {section.method}" for section in sections)
+    today = datetime.now(UTC).date().isoformat()
+    return f"""# What was measured
+
+`make bench` measures this again and writes this page. A ratio compares two things measured in the same run, one
+right after the other and in changing order; it is the median of the pairs' ratios, with their range behind it.
+
+{today}, {minutes:.0f} minutes. {machine()}
+
+{table(sections)}
+
+## How
+
+{methods}
+"""
+
+
+def machine() -> str:
+    """The machine and the versions, in a sentence each."""
+    memory = psutil.virtual_memory().total / 2**30
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return (
+        f"Machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB of memory, {platform.system()}. "
+        f"Versions: Python {platform.python_version()}, {versions}."
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cells(row: Row) -> Sequence[str]:
+    return row.what, row.ours, row.other, row.ratio, row.target, _word(row.holds)
+
+
+def _word(holds: bool | None) -> str:
+    return "" if holds is None else ("yes" if holds else "**no**")
+
+
+def _form(value: float) -> str:
+    return ".0f" if value >= 100 else ".1f" if value >= 10 else ".2f" if value >= 0.095 else ".3f"
