@@ -94,8 +94,9 @@ class Turn:
 class Running:
     """One running Rheo. `client` asks as a browser without scripts would, following nothing."""
 
-    def __init__(self, settings: Settings, server: Server, parts: Parts, port: int) -> None:
+    def __init__(self, settings: Settings, server: Server, parts: Parts, port: int, thread: threading.Thread) -> None:
         self.settings = settings
+        self._thread = thread
         self.parts = parts
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -158,8 +159,20 @@ class Running:
         """The conversation's page, open."""
         return Watched(self, turn)
 
+    def watch_all(self) -> tuple["Watched", Turn]:
+        """Ask, and read the answer to its end; again where it ended before it could be streamed."""
+        for _ in range(10):
+            turn = self.send()
+            watched = self.watch(turn).to_the_end()
+            if len(watched.seen) > 1:
+                break
+        return watched, turn
+
     def stop(self) -> None:
+        """End, as a signal does."""
         self._server.should_exit = True
+        self._thread.join(15)
+        assert not self._thread.is_alive(), "the server did not end"
 
     def ready(self) -> None:
         until(lambda: self.parts.catalog.state.state != "loading")
@@ -256,15 +269,13 @@ def serving(
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), name="server")
         thread.start()
-        running = Running(chosen, server, application.state.parts, listening.getsockname()[1])
+        running = Running(chosen, server, application.state.parts, listening.getsockname()[1], thread)
         try:
             until(lambda: server.started or not thread.is_alive(), 10)
             with running.client:
                 yield running
         finally:
-            server.should_exit = True
-            thread.join(15)
-            assert not thread.is_alive(), "the server did not end"
+            running.stop()
 
 
 Serve = Callable[..., Running]

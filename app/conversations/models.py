@@ -62,6 +62,11 @@ class Message(Base):
     created_at: Mapped[datetime] = mapped_column(Moment, default=now)
 
     @property
+    def can_continue(self) -> bool:
+        """Whether this answer ended before it was complete, so that its model may go on with it."""
+        return self.role == "assistant" and (self.state in ("stopped", "interrupted") or self.ending == "length")
+
+    @property
     def active(self) -> bool:
         """Whether this answer is still to come or coming."""
         return self.state in ACTIVE

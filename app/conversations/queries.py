@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from app.conversations.models import ACTIVE, Conversation, Message
 from app.conversations.titles import title_of
 from app.database import now
-from app.errors import Invalid, NotFound
+from app.errors import Invalid, NotFound, Stale
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,22 @@ def start_conversation(session: Session, owner: str, text: str, submission: str)
     return _add_turn(session, conversation, None, text, mark)
 
 
-def add_turn(session: Session, conversation: Conversation, text: str, submission: str) -> Turn:
-    """A turn at the end of what is shown, or the turn that this sending had already made."""
+def add_turn(
+    session: Session, conversation: Conversation, text: str, submission: str, leaf: str | None = None
+) -> Turn:
+    """A turn at the end of what is shown, or the turn that this sending had already made.
+
+    Raises `Stale` where the sender, who saw `leaf` as the last message, has not seen what came since.
+    """
     mark = _mark(conversation.owner, conversation.id, submission, text)
     if (made := _made_before(session, mark)) is not None:
         return made
     path = transcript(session, conversation)
+    if leaf is not None and path and path[-1].id != leaf:
+        raise Stale(
+            "This conversation has gone on in another place; what is new is shown now. "
+            "Your message has not been sent: send it again if it still fits."
+        )
     return _add_turn(session, conversation, path[-1] if path else None, text, mark)
 
 
@@ -115,6 +125,24 @@ def add_answer(session: Session, question: Message) -> Message:
     conversation.updated_at = now()
     session.flush()
     return answer
+
+
+def delete(session: Session, conversation: Conversation) -> None:
+    """Delete a conversation with all its messages."""
+    # SQLite follows a cascade from parent to child 1,000 deep at most, and then refuses: cut the chain before.
+    session.execute(update(Message).where(Message.conversation_id == conversation.id).values(parent_id=None))
+    session.delete(conversation)
+
+
+def continue_answer(session: Session, answer: Message) -> None:
+    """Queue an answer again, to go on where it ended. Raises `Invalid` where it can't."""
+    if not answer.can_continue:
+        raise Invalid("This answer is complete; there is nothing to go on with.")
+    followed = session.scalar(select(Message.id).where(Message.parent_id == answer.id).limit(1))
+    if followed is not None:
+        raise Invalid("The conversation has gone on after this answer, so it stays as it is.")
+    answer.state, answer.ending, answer.error = "queued", None, None
+    session.get_one(Conversation, answer.conversation_id).updated_at = now()
 
 
 def active_answers(session: Session, conversation: Conversation) -> Sequence[Message]:

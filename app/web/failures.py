@@ -4,10 +4,11 @@ import logging
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import AppError
-from app.web.access import SECURITY_HEADERS
 from app.web.pages import by_htmx, pages_of
 
 log = logging.getLogger(__name__)
@@ -29,16 +30,40 @@ def install(app: FastAPI) -> None:
         told.status = error.status_code
         return failure(request, told)
 
-    async def bug(request: Request, error: Exception) -> Response:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        response = failure(request, AppError("Something went wrong inside Rheo. The log says more."))
-        # Starlette answers bugs outside of all middleware, so also outside of the guard.
-        response.headers.update(SECURITY_HEADERS)
-        return response
-
     app.add_exception_handler(AppError, app_error)
     app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(Exception, bug)
+    app.add_middleware(Bugs)
+
+
+class Bugs:
+    """Tells of a fault that nobody foresaw.
+
+    Starlette's own place for that is outside of all middleware, so also of the guard's headers, and
+    the connection would be closed.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except ClientDisconnect:
+            pass  # whoever asked has left in the middle of it
+        except Exception as error:
+            if begun:
+                raise
+            request = Request(scope)
+            log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            told = AppError("Something went wrong inside Rheo. The log says more.")
+            await failure(request, told)(scope, receive, send)
 
 
 def failure(request: Request, error: AppError) -> Response:

@@ -19,6 +19,8 @@ class TurnForm:
 
     text: str
     submission: str
+    leaf: str | None = None
+    """The last message that the page showed; None where the sender does not tell."""
 
     def check(self, settings: Settings) -> None:
         """Raises `Invalid` where the message can't be sent."""
@@ -31,7 +33,9 @@ class TurnForm:
 
 
 async def _fields(request: Request) -> Mapping[str, str]:
-    form = await request.form()
+    # What comes in is counted already (Guard); a limit for each field would refuse without their text.
+    settings: Settings = request.app.state.settings
+    form = await request.form(max_part_size=settings.body_bytes)
     return {name: value for name, value in form.items() if isinstance(value, str)}
 
 
@@ -39,7 +43,7 @@ Fields = Annotated[Mapping[str, str], Depends(_fields)]
 
 
 async def _turn_form(fields: Fields) -> TurnForm:
-    return TurnForm(clean(fields.get("text", "")), fields.get("submission", "")[:64])
+    return TurnForm(clean(fields.get("text", "")), fields.get("submission", "")[:64], fields.get("leaf"))
 
 
 PostedTurn = Annotated[TurnForm, Depends(_turn_form)]

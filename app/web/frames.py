@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 from fastapi.sse import format_sse_event
 
-from app.events.protocol import Event, EventLog, Gap
+from app.events.protocol import Event, EventLog, Gap, Notice
 from app.web.pages import Pages
 
 HEADERS = {
@@ -34,6 +34,9 @@ async def frames(
         return
     try:
         async for batch in events.follow(run, after, ping_s):
+            if isinstance(batch, Notice):
+                yield _noticed(pages, message_id, batch)
+                continue
             if not batch:
                 yield PING
                 continue
@@ -46,12 +49,15 @@ async def frames(
 
 
 def _appended(pages: Pages, message_id: str, text: str, last: Event) -> bytes:
-    # A lone CR would end a line of the frame, and its text would speak as protocol.
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     html = pages.fragment("generations/_appended.html", message_id=message_id, text=text)
     # The ending has a number of its own; a reader cut off before its frame must ask for it again.
     number = last.number - 1 if last.last else last.number
     return format_sse_event(data_str=html, id=str(number))
+
+
+def _noticed(pages: Pages, message_id: str, notice: Notice) -> bytes:
+    # Without a number: it is not a part of the answer, and the place to go on from stays.
+    return format_sse_event(data_str=pages.fragment("generations/_notice.html", message_id=message_id, notice=notice))
 
 
 async def _whole(pages: Pages, message_id: str, whole: Whole, number: int | None = None) -> bytes:

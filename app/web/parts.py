@@ -5,13 +5,15 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from app.conversations.models import Conversation
 from app.database import Database
 from app.engines.catalog import Catalog
 from app.errors import Busy
 from app.events.protocol import EventLog
+from app.generation.job import Job
 from app.generation.models import Generation
 from app.generation.recorder import Recorder
-from app.generation.runner import Job, Runner
+from app.generation.runner import Runner
 from app.settings import Settings
 
 
@@ -26,9 +28,9 @@ class Parts:
     recorder: Recorder
     runner: Runner
 
-    def start(self, generation: Generation, conversation_id: str) -> None:
+    def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
-        job = Job(generation.id, conversation_id)
+        job = Job(generation.id, conversation.id, conversation.owner)
         try:
             self.runner.submit(job)
         except Busy as error:

@@ -30,6 +30,11 @@ class Shown:
     bubbles: list[Bubble]
 
     @property
+    def leaf(self) -> str:
+        """The id of the last message that is shown: what a page that sends a turn has seen. Empty at first."""
+        return self.bubbles[-1].message.id if self.bubbles else ""
+
+    @property
     def running(self) -> Generation | None:
         """The generation that Stop would stop: the first that has not ended."""
         return next((b.generation for b in self.bubbles if b.message.active and b.generation), None)

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from app.conversations.models import Conversation
-from app.conversations.queries import active_answers, conversation_of, start_conversation
-from app.errors import Invalid
+from app.conversations.queries import active_answers, conversation_of, delete, start_conversation
+from app.errors import AppError, Invalid
 from app.generation.queries import latest_of, queue
 from app.web.access import Owner
 from app.web.failures import failure
@@ -45,7 +45,7 @@ def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: Po
         turn = start_conversation(session, owner, form.text, form.submission)
         generation = queue(session, turn.answer) if turn.fresh else None
     if generation is not None:
-        parts.start(generation, turn.conversation.id)
+        parts.start(generation, turn.conversation)
     path = f"/conversations/{turn.conversation.id}"
     if not by_htmx(request):
         return pages_of(request).see(path)
@@ -57,6 +57,7 @@ def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: Po
         bubbles=page.bubbles,
         running=page.running,
         submission=new_submission(),
+        leaf=page.leaf,
     )
     response.headers["HX-Push-Url"] = parts.settings.root_path + path
     return response
@@ -95,7 +96,7 @@ def delete_conversation(request: Request, owner: Owner, parts: PartsOf, conversa
     with parts.database.write() as session:
         conversation = conversation_of(session, owner, conversation_id)
         running = latest_of(session, active_answers(session, conversation))
-        session.delete(conversation)
+        delete(session, conversation)
     for generation in running.values():
         parts.runner.cancel(generation.id)
     start = parts.settings.root_path + "/"
@@ -114,12 +115,12 @@ def conversation_page(
     conversation_id: str,
     *,
     draft: str = "",
-    error: Invalid | None = None,
+    error: AppError | None = None,
 ) -> Response:
     """The page of one conversation; with what could not be sent, and why."""
     with parts.database.read() as session:
         page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
-    return _show(request, page.conversation, draft, error, bubbles=page.bubbles, running=page.running)
+    return _show(request, page.conversation, draft, error, bubbles=page.bubbles, running=page.running, leaf=page.leaf)
 
 
 def new_submission() -> str:
@@ -127,12 +128,12 @@ def new_submission() -> str:
     return secrets.token_urlsafe(12)
 
 
-def _new_conversation_page(request: Request, draft: str = "", error: Invalid | None = None) -> Response:
-    return _show(request, None, draft, error, bubbles=[], running=None)
+def _new_conversation_page(request: Request, draft: str = "", error: AppError | None = None) -> Response:
+    return _show(request, None, draft, error, bubbles=[], running=None, leaf="")
 
 
 def _show(
-    request: Request, conversation: Conversation | None, draft: str, error: Invalid | None, **context: object
+    request: Request, conversation: Conversation | None, draft: str, error: AppError | None, **context: object
 ) -> Response:
     return pages_of(request).page(
         request,

@@ -7,7 +7,7 @@ from starlette.responses import Response, StreamingResponse
 
 from app.conversations.queries import active_answers
 from app.errors import NotFound
-from app.generation.queries import Run, latest_of, run_of
+from app.generation.queries import Run, keep_stop, latest_of, run_of
 from app.web.access import Owner
 from app.web.forms import PostedSeen
 from app.web.frames import HEADERS, MEDIA_TYPE, frames
@@ -67,7 +67,10 @@ def create_cancellation(
     """Stop an answer; one that has ended stays as it is."""
     with parts.database.read() as session:
         found = run_of(session, owner, generation_id)
-    parts.runner.cancel(generation_id, seen)
+    if found.message.active:
+        parts.runner.cancel(generation_id, seen)
+        with parts.database.write() as session:
+            keep_stop(session, generation_id, seen)
     if by_htmx(request):
         return Response(status_code=204)
     return pages_of(request).see(f"/conversations/{found.conversation.id}#message-{found.message.id}")

@@ -3,16 +3,17 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.conversations.queries import add_answer, add_turn, conversation_of, message_of
-from app.errors import Invalid
+from app.conversations.models import Conversation, Message
+from app.conversations.queries import add_answer, add_turn, continue_answer, conversation_of, message_of
+from app.errors import Invalid, Stale
 from app.generation.queries import queue
 from app.web.access import Owner
 from app.web.failures import failure
-from app.web.forms import PostedTurn
+from app.web.forms import PostedTurn, TurnForm
 from app.web.pages import by_htmx, pages_of
-from app.web.parts import PartsOf
+from app.web.parts import Parts, PartsOf
 from app.web.routes.conversations import conversation_page, new_submission
-from app.web.transcripts import shown
+from app.web.transcripts import bubbles, shown
 
 router = APIRouter()
 
@@ -27,12 +28,15 @@ def create_message(
         if by_htmx(request):
             return failure(request, error)
         return conversation_page(request, owner, parts, conversation_id, draft=form.text, error=error)
-    with parts.database.write() as session:
-        conversation = conversation_of(session, owner, conversation_id)
-        turn = add_turn(session, conversation, form.text, form.submission)
-        generation = queue(session, turn.answer) if turn.fresh else None
+    try:
+        with parts.database.write() as session:
+            conversation = conversation_of(session, owner, conversation_id)
+            turn = add_turn(session, conversation, form.text, form.submission, form.leaf)
+            generation = queue(session, turn.answer) if turn.fresh else None
+    except Stale as error:
+        return _caught_up(request, owner, parts, conversation_id, form=form, error=error)
     if generation is not None:
-        parts.start(generation, conversation_id)
+        parts.start(generation, conversation)
     if not by_htmx(request):
         return pages_of(request).see(f"/conversations/{conversation_id}#message-{turn.answer.id}")
     with parts.database.read() as session:
@@ -44,6 +48,7 @@ def create_message(
         bubbles=[bubble for bubble in page.bubbles if bubble.message.id in made],
         running=page.running,
         submission=new_submission(),
+        leaf=page.leaf,
     )
 
 
@@ -54,11 +59,50 @@ def create_answer(request: Request, owner: Owner, parts: PartsOf, message_id: st
         question = message_of(session, owner, message_id)
         answer = add_answer(session, question)
         generation = queue(session, answer)
-    parts.start(generation, question.conversation_id)
+        conversation = conversation_of(session, owner, question.conversation_id)
+    parts.start(generation, conversation)
+    return _answer_begun(request, parts, conversation, answer.id)
+
+
+@router.post("/messages/{message_id}/continuation")
+def create_continuation(request: Request, owner: Owner, parts: PartsOf, message_id: str) -> Response:
+    """The same answer goes on, in its place."""
+    with parts.database.write() as session:
+        answer = message_of(session, owner, message_id)
+        continue_answer(session, answer)
+        generation = queue(session, answer)
+        conversation = conversation_of(session, owner, answer.conversation_id)
+    parts.start(generation, conversation)
+    return _answer_begun(request, parts, conversation, answer.id)
+
+
+def _caught_up(
+    request: Request, owner: str, parts: Parts, conversation_id: str, *, form: TurnForm, error: Stale
+) -> Response:
+    """What a page that was behind had not seen, and why its message was not sent."""
     if not by_htmx(request):
-        return pages_of(request).see(f"/conversations/{question.conversation_id}#message-{answer.id}")
+        return conversation_page(request, owner, parts, conversation_id, draft=form.text, error=error)
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation_of(session, owner, question.conversation_id))
+        page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
+    response = pages_of(request).partial(
+        "messages/_stale.html",
+        status=error.status,
+        bubbles=page.bubbles,
+        leaf=page.leaf,
+        running=page.running,
+        words=error.words,
+    )
+    response.headers["HX-Reswap"] = "none"
+    return response
+
+
+def _answer_begun(request: Request, parts: Parts, conversation: Conversation, answer_id: str) -> Response:
+    if not by_htmx(request):
+        return pages_of(request).see(f"/conversations/{conversation.id}#message-{answer_id}")
+    with parts.database.read() as session:
+        page = shown(session, parts.events, conversation)
+        # Not the page's last: a tab that is older than a newer turn may ask, too.
+        (bubble,) = bubbles(session, parts.events, [session.get_one(Message, answer_id)])
     return pages_of(request).partial(
-        "messages/_retried.html", bubble=page.bubbles[-1], running=page.running, conversation=page.conversation
+        "messages/_begun.html", bubble=bubble, running=page.running, conversation=page.conversation, leaf=page.leaf
     )

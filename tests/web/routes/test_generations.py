@@ -19,9 +19,7 @@ SCRIPT = LASTING = [*WORDS, {"sleep_s": 60}]
 
 
 def framed(server: Serve, case_id: str, save_s: float) -> tuple[Watched, Turn]:
-    rheo = server({"steps": FRAMING[case_id]["pieces"], "delay_ms": 15}, save_s=save_s)
-    turn = rheo.send()
-    return rheo.watch(turn).to_the_end(), turn
+    return server({"steps": FRAMING[case_id]["pieces"], "delay_ms": 30}, save_s=save_s).watch_all()
 
 
 @pytest.fixture(params=[0.001, 0.2], ids=["piece by piece", "many in one frame"])
@@ -57,9 +55,8 @@ def test_a04_a_lone_carriage_return_forges_no_event(server: Serve, save_s: float
 
 
 def test_a_carriage_return_and_its_line_feed_in_two_pieces_are_one_line_end(server: Serve, save_s: float) -> None:
-    rheo = server({"steps": ["one\r", "\ntwo\r", "three\r\n", "\nfour"], "delay_ms": 15}, save_s=save_s)
-    turn = rheo.send()
-    watched = rheo.watch(turn).to_the_end()
+    rheo = server({"steps": ["one\r", "\ntwo\r", "three\r\n", "\nfour"], "delay_ms": 30}, save_s=save_s)
+    watched, turn = rheo.watch_all()
     assert watched.streamed == turn.answer.text == "one\ntwo\nthree\n\nfour"
 
 

@@ -1,0 +1,44 @@
+"""What those who run Rheo ask it."""
+
+from serving import Serve
+from waiting import until
+
+import app
+
+
+def test_health_is_ok_once_the_model_can_answer(server: Serve) -> None:
+    rheo = server()
+    rheo.ready()
+    assert rheo.client.get("/health").json() == {
+        "status": "ok",
+        "model": "scripted",
+        "progress": 1.0,
+        "detail": "scripted",
+        "version": app.__version__,
+    }
+    assert rheo.client.get("/ready").status_code == 200
+    assert rheo.page().test_id("model-state")["data-state"] == "ready"
+
+
+def test_health_tells_how_far_a_model_is_that_loads(server: Serve) -> None:
+    rheo = server({"steps": ["x"], "load_s": 1.0})
+    health = rheo.client.get("/health")
+    assert health.status_code == 200
+    assert health.json()["status"] == "loading"
+    assert rheo.client.get("/ready").status_code == 503
+    assert rheo.page().test_id("model-state")["data-state"] == "loading"
+    assert 0 < until(lambda: rheo.client.get("/health").json()["progress"]) < 1
+    until(lambda: rheo.client.get("/ready").status_code == 200)
+    assert rheo.client.get("/model-state").text.count('data-state="ready"') >= 1
+
+
+def test_health_says_why_a_model_can_not_be_loaded(server: Serve) -> None:
+    rheo = server({"steps": ["x"], "load_error": "the <file> is broken"})
+    rheo.ready()
+    health = rheo.client.get("/health")
+    assert health.status_code == 200
+    assert (health.json()["status"], health.json()["detail"]) == ("failed", "the <file> is broken")
+    assert rheo.client.get("/ready").status_code == 503
+    state = rheo.page().test_id("model-state")
+    assert state["data-state"] == "failed"
+    assert "the <file> is broken" in rheo.page().text
