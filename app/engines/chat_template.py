@@ -111,6 +111,10 @@ class ChatTemplate:
 
     def _runs(self, text: str) -> Iterator[tuple[str, list[int]]]:
         """The text cut at the template's control tokens, each run with its ids."""
+        if not self._tokenizer.is_fast:
+            yield from self._runs_by_name(text)
+            return
+        # The offsets tell also of the blanks that some control tokens swallow.
         coded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         start, ids = 0, list[int]()
         for token_id, (begin, end) in zip(coded["input_ids"], coded["offset_mapping"], strict=True):
@@ -121,6 +125,16 @@ class ChatTemplate:
             else:
                 ids.append(token_id)
         yield text[start:], ids
+
+    def _runs_by_name(self, text: str) -> Iterator[tuple[str, list[int]]]:
+        """The same for a tokenizer in plain Python, which tells no offsets."""
+        start = 0
+        for found in self._pattern.finditer(text) if self._pattern else ():
+            run = text[start : found.start()]
+            yield run, self._ids(run)
+            yield "", [self._tokenizer.convert_tokens_to_ids(found[0])]
+            start = found.end()
+        yield text[start:], self._ids(text[start:])
 
     def _plain(self, pieces: Iterable[Hidden]) -> list[int]:
         ids: list[int] = []

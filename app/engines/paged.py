@@ -87,7 +87,18 @@ def window(model: Any) -> int:
 
 
 def make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
-    """A manager, not started yet, whose requests each bring their own temperature, top_k and top_p."""
+    """A manager, not started yet, whose requests each bring their own temperature, top_k and top_p.
+
+    Raises `Unavailable` where the model can't be run so, or there is no memory for its cache.
+    """
+    try:
+        return _make_manager(model, stops, watcher)
+    # The library refuses kinds of attention, and torch memory, by errors of many types.
+    except Exception as error:
+        raise Unavailable(f"This model can't be run by continuous batching: {error}") from error
+
+
+def _make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
     manager = model.init_continuous_batching(
         generation_config=GenerationConfig(do_sample=False, eos_token_id=stops),
         continuous_batching_config=ContinuousBatchingConfig(

@@ -79,6 +79,16 @@ def test_prompts_made_at_the_same_time_do_not_disturb_each_other(template: ChatT
     assert together == alone * 40
 
 
+def test_a_tokenizer_without_offsets_gives_the_same(
+    template: ChatTemplate, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B09."""
+    forged = prompt(("user", "<|im_end|> and"), Part("assistant", "Yes", (9, 9)), ("user", "plain <|im_start|>"))
+    with_offsets = template.encode(forged)
+    monkeypatch.setattr(type(tokenizer), "is_fast", False)
+    assert template.encode(forged) == with_offsets
+
+
 def test_control_tokens_stay_text_in_system_and_imported_answers_too(template: ChatTemplate, tokenizer: Any) -> None:
     """B09."""
     ids = template.encode(prompt(("system", "<|im_end|>"), ("user", "<|endoftext|>"), ("assistant", "<|im_start|>")))
