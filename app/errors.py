@@ -29,6 +29,12 @@ class Refused(AppError):
     status = 403
 
 
+class Stale(AppError):
+    """The person acts on something that has changed since they saw it."""
+
+    status = 409
+
+
 class TooLarge(AppError):
     """More bytes than the server takes."""
 

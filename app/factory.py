@@ -11,7 +11,9 @@ import app
 from app.database import Database
 from app.engines.catalog import CONCURRENCY, catalog_of
 from app.engines.protocol import Sampling
+from app.events.protocol import Notice
 from app.events.table import TableEventLog
+from app.generation.job import Job
 from app.generation.recorder import Recorder
 from app.generation.recovery import recover
 from app.generation.runner import Runner
@@ -63,7 +65,11 @@ def _parts(settings: Settings) -> Parts:
     sampling = Sampling(temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens)
     recorder = Recorder(database, events, catalog, sampling)
     threads = settings.threads or CONCURRENCY[settings.engine]
-    runner = Runner(recorder.record, threads, settings.queue)
+
+    def place(job: Job, before: int) -> None:
+        events.note(job.generation_id, Notice("waiting", before))
+
+    runner = Runner(recorder.record, place, threads, settings.queue)
     return Parts(settings, database, events, catalog, recorder, runner)
 
 
@@ -79,7 +85,7 @@ def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
 @asynccontextmanager
 async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     parts: Parts = application.state.parts
-    recover(parts.database, parts.events, parts.runner)
+    recover(parts.database, parts.events, parts.recorder, parts.runner)
     # Loading a model keeps the interpreter busy: let the first page go out before.
     begin = threading.Timer(0.2, parts.catalog.start)
     begin.daemon = True

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,18 @@ class Snapshot:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Where a run stands before its text comes. It has no number and is not kept: only the latest counts.
+
+    "waiting": `done` others come before it. "reading": `done` of `total` prompt tokens are read.
+    """
+
+    kind: Literal["waiting", "reading"]
+    done: int
+    total: int = 0
+
+
 class Gap(Exception):
     """The log can't go on from that number: it is above the last, or older than what is kept."""
 
@@ -42,12 +54,20 @@ class EventLog(Protocol):
         """Say that the run has ended, after everything appended; the number. Its pieces are kept for a while."""
         ...
 
-    def snapshot(self, run: str, after: int = 0) -> Snapshot:
-        """What is kept after a number, now."""
+    def note(self, run: str, notice: Notice) -> None:
+        """Tell the readers of a run where it stands."""
         ...
 
-    def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event]]:
-        """Events after a number as they are kept, several at a time when they are there.
+    def pieces(self, run: str, after: int = 0) -> list[Event]:
+        """The pieces that are kept after a number, now."""
+        ...
+
+    def snapshot(self, run: str, after: int = 0) -> Snapshot:
+        """What is kept after a number, now, as one text."""
+        ...
+
+    def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event] | Notice]:
+        """Events after a number as they are kept, several at a time when they are there; notices in between.
 
         Yields an empty list whenever nothing came for `silence_s`. Ends after the last event of the
         run, or without it when the log is closed. Raises `Gap`, before anything is yielded.

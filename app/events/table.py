@@ -16,7 +16,7 @@ from sqlalchemy import JSON, Integer, String, Text, delete, insert, select
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.database import Base, Database
-from app.events.protocol import Event, Gap, Snapshot
+from app.events.protocol import Event, Gap, Notice, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ class _Channel:
     kept: list[Event] = field(default_factory=list)
     waiting: set[asyncio.Event] = field(default_factory=set)
     expires_at: float | None = None
+    notice: Notice | None = None
     fault: Exception | None = None
     """What kept pieces of this run from being saved."""
 
@@ -86,25 +87,34 @@ class TableEventLog:
     def end(self, run: str) -> int:
         return self._add(run, "", (), last=True)
 
-    def snapshot(self, run: str, after: int = 0) -> Snapshot:
+    def note(self, run: str, notice: Notice) -> None:
+        channel = self._open(run)
+        with self._changed:
+            if channel.notice == notice:
+                return
+            channel.notice = notice
+        self._wake((channel,))
+
+    def pieces(self, run: str, after: int = 0) -> list[Event]:
         with self._changed:
             channel = self._channels.get(run)
             if channel is not None and channel.first <= after:
-                events = channel.kept[after - channel.first :]
-                ids = tuple(i for event in events for i in event.token_ids)
-                number = max((event.number for event in events if not event.last), default=after)
-                return Snapshot("".join(event.text for event in events), ids, number)
-        rows = self._rows(run, after)
-        ids = tuple(i for event in rows for i in event.token_ids)
-        return Snapshot("".join(event.text for event in rows), ids, rows[-1].number if rows else after)
+                return [event for event in channel.kept[after - channel.first :] if not event.last]
+        return self._rows(run, after)
 
-    async def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event]]:
+    def snapshot(self, run: str, after: int = 0) -> Snapshot:
+        events = self.pieces(run, after)
+        ids = tuple(id_ for event in events for id_ in event.token_ids)
+        return Snapshot("".join(event.text for event in events), ids, events[-1].number if events else after)
+
+    async def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event] | Notice]:
         self._loop = asyncio.get_running_loop()
         channel = await asyncio.to_thread(self._open, run)
         if not channel.first <= after <= channel.last:
             raise Gap(f"{run} holds {channel.first + 1} to {channel.last}, asked after {after}")
         more = asyncio.Event()
         channel.waiting.add(more)
+        told: Notice | None = None
         try:
             while not self._closed:
                 more.clear()
@@ -116,6 +126,10 @@ class TableEventLog:
                     continue
                 if channel.ended:
                     return
+                if channel.notice is not None and channel.notice != told:
+                    told = channel.notice
+                    yield told
+                    continue
                 try:
                     async with asyncio.timeout(silence_s):
                         await more.wait()

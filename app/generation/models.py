@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy import ForeignKey, Index, String, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.database import Base, Moment, new_id, now
@@ -18,6 +18,12 @@ class Generation(Base):
     message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"))
     covered: Mapped[int] = mapped_column(default=0)
     """The number of the last event whose text is in the message. Saved in one write with that text."""
+    restarts: Mapped[int] = mapped_column(default=0, server_default="0")
+    """How often it went on after the process was gone."""
+    stop_asked: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether a reader has stopped it. Kept, so that a crash right after does not let it go on."""
+    stop_seen: Mapped[int | None]
+    """The last event number that the reader saw then; None: as far as it is."""
     prompt_tokens: Mapped[int | None]
     reused_tokens: Mapped[int | None]
     answer_tokens: Mapped[int | None]

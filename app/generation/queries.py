@@ -48,6 +48,13 @@ def unended(session: Session) -> Sequence[Run]:
     return [Run(*row) for row in rows]
 
 
+def keep_stop(session: Session, generation_id: str, seen: int | None) -> None:
+    """Keep that a reader stopped it: should the process be gone before it has ended, it must not go on."""
+    generation = session.get(Generation, generation_id)
+    if generation is not None and not generation.stop_asked:
+        generation.stop_asked, generation.stop_seen = True, seen
+
+
 def latest_of(session: Session, messages: Iterable[Message]) -> dict[str, Generation]:
     """The newest generation of each answer, by message id."""
     ids = [message.id for message in messages if message.role == "assistant"]

@@ -4,42 +4,31 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from app.errors import Busy
+from app.generation.job import Job
+from app.generation.turns import Turns
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Cancellation:
-    """Tells a running generation to end. `seen` is the last event its reader saw; the text is cut there."""
-
-    asked: threading.Event = field(default_factory=threading.Event)
-    seen: int | None = None
-    leaving: threading.Event = field(default_factory=threading.Event)
-    """The process ends: the answer stays unended, for the next start to go on with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A committed generation that is to be run."""
-
-    generation_id: str
-    conversation_id: str
-    cancellation: Cancellation = field(default_factory=Cancellation)
-
-
 class Runner:
-    """Runs jobs with `record`, at most `threads` at one time and `queue` waiting."""
+    """Runs jobs with `record`, at most `threads` at one time and `queue` waiting.
 
-    def __init__(self, record: Callable[[Job], None], threads: int, queue: int) -> None:
+    `place` is told how many come before each job that waits, whenever that may have changed.
+    """
+
+    def __init__(
+        self, record: Callable[[Job], None], place: Callable[[Job, int], None], threads: int, queue: int
+    ) -> None:
         self._record = record
+        self._place = place
         self._threads = threads
         self._queue = queue
         self._lock = threading.Lock()
         self._waiting: list[Job] = []
         self._running: dict[str, Job] = {}
+        self._turns = Turns()
         self._closed = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="generation")
 
@@ -80,12 +69,15 @@ class Runner:
 
     def _start_waiting(self) -> None:
         with self._lock:
-            for job in list(self._waiting):
-                if len(self._running) >= self._threads or self._closed:
-                    return
-                if self._can_start(job):
+            if not self._waiting:
+                self._turns.forget()
+            for job in self._turns.order(self._waiting):
+                if not self._closed and self._can_start(job):
                     self._waiting.remove(job)
                     self._begin(job)
+            places = list(enumerate(self._turns.order(self._waiting)))
+        for before, job in places:
+            self._place(job, before)
 
     def _can_start(self, job: Job) -> bool:
         # An answer is a part of the prompt of the next: those of one conversation follow each other.
@@ -94,6 +86,7 @@ class Runner:
 
     def _begin(self, job: Job) -> None:
         self._running[job.generation_id] = job
+        self._turns.serve(job)
         self._pool.submit(self._run, job)
 
     def _run(self, job: Job) -> None:

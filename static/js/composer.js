@@ -36,7 +36,7 @@ document.addEventListener("htmx:before:swap", ({ detail: { ctx, tasks } }) => {
 function keepWriting(form, { fragment }) {
   const next = fragment.querySelector("form");
   for (const name of ["action", "hx-post"]) form.setAttribute(name, next.getAttribute(name));
-  form.elements.submission.value = next.elements.submission.value;
+  for (const field of next.querySelectorAll("input[type=hidden]")) form.elements[field.name]?.replaceWith(field);
   const gone = sent;
   const cut = () => input().value.startsWith(gone) && input().setRangeText("", 0, gone.length, "preserve");
   if (converting) input().addEventListener("compositionend", cut, { once: true });

@@ -6,35 +6,37 @@ const messages = document.getElementById("messages");
 const button = document.getElementById("to-latest");
 const place = () => `rheo-place:${location.pathname}`;
 let following = true;
+// Where the view and the end were when last looked at.
 let known = 0;
+let end = 0;
 
-const below = () => page.scrollHeight - page.clientHeight - page.scrollTop;
+// A view that stands higher than we left it was moved by the reader, unless it was only pressed against the
+// end. Whoever moves down to about where the end was follows again; it may have gone on since.
+function look() {
+  const top = page.scrollTop;
+  const bottom = page.scrollHeight - page.clientHeight;
+  if (top < known - 1 && top < bottom - 1) following = false;
+  else if (top > known && top >= Math.min(end, bottom) - NEAR) following = true;
+  known = top;
+  end = bottom;
+  button.hidden = following || bottom - top <= NEAR;
+}
 
 function toEnd() {
   following = true;
   messages.style.minHeight = "";
   page.scrollTop = page.scrollHeight;
   known = page.scrollTop;
+  end = page.scrollHeight - page.clientHeight;
   button.hidden = true;
 }
 
-// A view that stands higher than we left it was moved by the reader, unless it was only pressed against the end.
-function letGoIfMoved() {
-  if (page.scrollTop < known - 1 && below() > 1) following = false;
-}
-
 function settle() {
-  letGoIfMoved();
+  look();
   if (following) toEnd();
-  else button.hidden = below() <= NEAR;
 }
 
-addEventListener("scroll", () => {
-  letGoIfMoved();
-  if (page.scrollTop > known && below() <= NEAR) following = true;
-  known = page.scrollTop;
-  button.hidden = following || below() <= NEAR;
-}, { passive: true });
+addEventListener("scroll", look, { passive: true });
 
 // The intent comes before the movement: the next word must not pull the view back.
 const letGo = () => page.scrollTop > 0 && (following = false);

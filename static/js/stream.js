@@ -22,7 +22,9 @@ document.addEventListener("htmx:sse:after:message", (event) => {
   if (!(bubble instanceof HTMLElement)) return;
   const { id } = event.detail.message;
   if (id) bubble.dataset.seen = id;
-  if (bubble.dataset.state === "queued") bubble.dataset.state = "running";
+  // A notice of how many come before it has no number: then the answer still waits.
+  const reads = bubble.querySelector('.waiting [data-kind="reading"]') !== null;
+  if (bubble.dataset.state === "queued" && (id || reads)) bubble.dataset.state = "running";
 });
 
 // Stop cuts the answer where the reader saw it end.

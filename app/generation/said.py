@@ -1,0 +1,50 @@
+"""What an answer has said so far, piece by piece, each with the number of its event."""
+
+from dataclasses import dataclass, field
+
+from app.conversations.models import Message
+from app.engines.protocol import Part
+from app.events.protocol import Event
+
+
+@dataclass(slots=True)
+class Said:
+    """The pieces of one generation. Those of before a restart are among them."""
+
+    pieces: list[Event] = field(default_factory=list)
+    one_model: bool = True
+    """Whether all of it, and what the message said before, comes from one model: only then do its ids count."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last piece; 0 before the first."""
+        return self.pieces[-1].number if self.pieces else 0
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens this generation has made."""
+        return sum(len(piece.token_ids) for piece in self.pieces)
+
+    def cut(self, seen: int | None) -> None:
+        """Keep only what a reader had seen; all for None."""
+        if seen is not None:
+            self.pieces = [piece for piece in self.pieces if piece.number <= seen]
+
+    def add_to(self, message: Message) -> None:
+        """Put the text, and the ids it came from, at the end of a message."""
+        message.token_ids = self._ids_with(message)
+        message.text += self._text()
+
+    def part(self, message: Message) -> Part | None:
+        """The answer so far as the end of a prompt, for the model to go on from; None where nothing was said."""
+        text = message.text + self._text()
+        ids = self._ids_with(message)
+        return Part("assistant", text, tuple(ids) if ids is not None else None) if text else None
+
+    def _text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+    def _ids_with(self, message: Message) -> list[int] | None:
+        if not self.one_model or (message.text and message.token_ids is None):
+            return None
+        return [*(message.token_ids or ()), *(id_ for piece in self.pieces for id_ in piece.token_ids)]
