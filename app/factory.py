@@ -24,7 +24,7 @@ from app.web.access import Access, Guard, everyone_is_local
 from app.web.assets import Assets
 from app.web.pages import Pages
 from app.web.parts import Parts
-from app.web.routes import conversations, generations, health, messages, sign_in
+from app.web.routes import conversations, generations, health, messages, refreshes, sign_in
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
 
@@ -50,7 +50,14 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
             "has_password": settings.password is not None,
         },
     )
-    for router in (conversations.router, messages.router, generations.router, health.router, assets.router):
+    for router in (
+        conversations.router,
+        messages.router,
+        generations.router,
+        refreshes.router,
+        health.router,
+        assets.router,
+    ):
         application.include_router(router)
     failures.install(application)
     _guard(application, settings, parts)
