@@ -2,6 +2,7 @@
 
 const input = () => document.getElementById("composer-input");
 const place = () => `rheo-draft:${location.pathname}`;
+const SAVE_MS = 300;
 let sent = null;
 let converting = false;
 
@@ -66,18 +67,29 @@ document.addEventListener("htmx:before:swap", () => {
   document.addEventListener("htmx:after:swap", () => document.activeElement === document.body && input()?.focus({ preventScroll: true }), { once: true });
 });
 
-addEventListener("pagehide", () => {
-  forget();
+// What is not sent yet survives a reload, a crash and another conversation.
+let saving = 0;
+document.addEventListener("input", ({ target }) => {
+  if (target !== input()) return;
+  clearTimeout(saving);
+  saving = setTimeout(keep, SAVE_MS);
+});
+addEventListener("pagehide", keep);
+
+function keep() {
+  clearTimeout(saving);
   try {
-    if (input()?.value) sessionStorage.setItem(place(), input().value);
+    if (input()?.value) localStorage.setItem(place(), input().value);
+    else localStorage.removeItem(place());
   } catch {
     // Too long for the store, or no store: the draft lives as long as the page.
   }
-});
+}
 
 function forget() {
+  clearTimeout(saving);
   try {
-    sessionStorage.removeItem(place());
+    localStorage.removeItem(place());
   } catch {
     // No store, no draft.
   }
@@ -85,7 +97,7 @@ function forget() {
 
 function recall() {
   try {
-    return sessionStorage.getItem(place());
+    return localStorage.getItem(place());
   } catch {
     return null;
   }
