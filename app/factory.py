@@ -24,6 +24,7 @@ from app.web.access import Access, Guard, everyone_is_local
 from app.web.assets import Assets
 from app.web.pages import Pages
 from app.web.parts import Parts
+from app.web.prefix import Prefix
 from app.web.routes import conversations, generations, health, messages, refreshes, sign_in
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
@@ -87,6 +88,7 @@ def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
         application.include_router(sign_in.router)
         application.add_middleware(SignInGate, sign_ins=application.state.sign_ins, root_path=settings.root_path)
     application.add_middleware(Guard, settings=settings, fail=failures.failure)
+    application.add_middleware(Prefix, root_path=settings.root_path)
 
 
 @asynccontextmanager

@@ -34,7 +34,6 @@ def server_of(application: FastAPI) -> Server:
         application,
         host=settings.host,
         port=settings.port,
-        root_path=settings.root_path,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=int(settings.shutdown_s),
