@@ -51,7 +51,7 @@ def _better(recipes: dict[str, Server], readers: int, plan: Plan) -> str:
 
 
 def _rows(ours: Server, other: Server, readers: int, pairs: int, plan: Plan) -> list[Row]:
-    rheo_round(ours, readers)
+    rheo_round(ours, 1)
     done = in_turn(pairs, partial(rheo_round, ours, readers), partial(recipe_round, other, readers), plan.note)
     speed, first = compared(speeds(done)), compared(firsts(done))
     name = f"{readers} request{'s' if readers > 1 else ''}"

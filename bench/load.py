@@ -154,7 +154,7 @@ def _round(answers: Sequence[Answer], tokens: int, began: float) -> Round:
 
 def long_text(tokens: int) -> str:
     """A text of about so many tokens, unlike any before it from its first word on."""
-    return f"Report {next(_numbers)}. " + " ".join(_sentences(tokens // 10)) + " Say in one word what this is about."
+    return f"Report {next(_numbers)}. " + " ".join(_sentences(tokens // 14)) + " Say in one word what this is about."
 
 
 def _sentences(number: int) -> Iterator[str]:
