@@ -25,11 +25,11 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine.interfaces import Dialect
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import TypeDecorator
 
-from app.errors import Unavailable
+from app.errors import Misconfigured, Unavailable
 
 SCHEMA = "0002"
 """The newest migration; a test holds it equal to what Alembic finds, so that a start needs no Alembic."""
@@ -142,12 +142,15 @@ class Database:
                 raw.execute("PRAGMA foreign_keys=ON")
 
     def schema(self) -> str | None:
-        """The migration that the tables are at; None for an empty database."""
-        with self._engine.connect() as connection:
-            if not inspect(connection).has_table("alembic_version"):
-                return None
-            revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
-            return revision
+        """The migration that the tables are at; None for an empty database. Raises `Misconfigured`."""
+        try:
+            with self._engine.connect() as connection:
+                if not inspect(connection).has_table("alembic_version"):
+                    return None
+                revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+                return revision
+        except DBAPIError as error:
+            raise Misconfigured(f"The database {self._engine.url} can't be opened: {error.orig}.") from error
 
     def close(self) -> None:
         """Close every connection."""
