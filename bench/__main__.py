@@ -3,9 +3,10 @@
 import argparse
 import importlib
 import sys
+import traceback
 
 from bench.plan import Plan
-from bench.report import document, machine, table
+from bench.report import Section, document, machine, table
 from bench.servers import ROOT
 
 PARTS = {
@@ -33,13 +34,23 @@ def main() -> int:
     sections = []
     for part in options.parts or PARTS:
         plan.note(f"-- {part}")
-        # A part alone needs no browser, or no torch.
-        sections.append(importlib.import_module(PARTS[part]).measure(plan))
+        sections.append(_measured(part, plan))
     print(f"\n{table(sections)}\n")
     if not options.parts and not plan.quick:
         PAGE.write_text(document(sections, plan.minutes), encoding="utf-8")
         print(f"Written: {PAGE.relative_to(ROOT)}")
-    return 0
+    return int(any(section.failed for section in sections))
+
+
+def _measured(part: str, plan: Plan) -> Section:
+    try:
+        # A part alone needs no browser, or no torch.
+        section: Section = importlib.import_module(PARTS[part]).measure(plan)
+    except Exception as error:
+        # What was measured before is not thrown away because one part lacks a browser.
+        traceback.print_exc()
+        return Section(part, f"not measured: {type(error).__name__}", (), failed=True)
+    return section
 
 
 if __name__ == "__main__":

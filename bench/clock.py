@@ -71,7 +71,7 @@ def main() -> int:
     def begin(*_: Any) -> None:
         clock.begin()
 
-    factory.catalog_of = catalog_of
+    factory.catalog_of = catalog_of  # type: ignore[attr-defined,assignment]
     signal.signal(signal.SIGUSR1, begin)
     from app.__main__ import main as command  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from bench.figures import compared
 from bench.load import firsts, in_turn, rheo_round, speeds
 from bench.plan import Plan
 from bench.report import Row, Section, compared_row
+from bench.report import pairs as words
 from bench.servers import rheo
 
 TOKENS = 64
@@ -36,5 +37,5 @@ def measure(plan: Plan) -> Section:
 def _added(what: str, pairs: list[tuple[float, float]]) -> Row:
     both = compared(pairs)
     added = statistics.median(ours - other for ours, other in pairs) * 1000
-    ratio = f"{added:+.0f} ms ({both.pairs} pairs)"
+    ratio = f"{added:+.0f} ms ({words(both.pairs)})"
     return Row(what, f"{both.ours * 1000:.0f} ms", f"{both.other * 1000:.0f} ms", ratio, "≤ 20 ms more", added <= 20)

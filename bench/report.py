@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-import psutil
-
 from bench.figures import Comparison
 
 PACKAGES = ("torch", "transformers", "fastapi", "starlette", "uvicorn", "sqlalchemy")
@@ -35,13 +33,14 @@ class Section:
     title: str
     method: str
     rows: Sequence[Row]
+    failed: bool = False
 
 
 def compared_row(
     what: str, comparison: Comparison, unit: str, *, least: float | None = None, most: float | None = None
 ) -> Row:
     """A row of pairs: the medians of both, and the median ratio with the range of the pairs."""
-    spread = f" ({comparison.lowest:.2f}–{comparison.highest:.2f}, {comparison.pairs} pairs)"
+    spread = f" ({comparison.lowest:.2f}–{comparison.highest:.2f}, {pairs(comparison.pairs)})"
     target, holds = "", None
     if least is not None:
         target, holds = f"≥ {least:g}", comparison.ratio >= least
@@ -49,6 +48,11 @@ def compared_row(
         target, holds = f"≤ {most:g}", comparison.ratio <= most
     ours, other = (f"{value:{_form(value)}} {unit}" for value in (comparison.ours, comparison.other))
     return Row(what, ours, other, f"{comparison.ratio:.2f}{spread}", target, holds)
+
+
+def pairs(number: int) -> str:
+    """How many pairs, in words."""
+    return f"{number} pair{'' if number == 1 else 's'}"
 
 
 def table(sections: Sequence[Section]) -> str:
@@ -81,7 +85,7 @@ right after the other and in changing order; it is the median of the pairs' rati
 
 def machine() -> str:
     """The machine and the versions, in a sentence each."""
-    memory = psutil.virtual_memory().total / 2**30
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return (
         f"Machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB of memory, {platform.system()}. "

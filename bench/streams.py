@@ -6,9 +6,9 @@ import re
 import signal
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import psutil
 import uvloop
 
 from bench.client import exchange, request
@@ -96,24 +96,28 @@ def measure(plan: Plan) -> Section:
 
 
 async def _watched(server: Server, streams: int) -> Seen:
-    process = psutil.Process(server.process.pid)
-    empty = process.memory_info().rss
+    empty = _resident(server)
     free = asyncio.Semaphore(POSTING)
     paths = await asyncio.gather(*(_posted(server.port, number, free) for number in range(streams)))
     watch = Watch()
     transports = [await _reading(server.port, path, watch) for path in paths]
     # The last of them are connected when their server has had a moment.
     await asyncio.sleep(1)
-    idle = process.memory_info().rss
+    idle = _resident(server)
     server.process.send_signal(signal.SIGUSR1)
     watch.begin = time.monotonic() + HEAD_START_S + SETTLE_S
     watch.end = watch.begin + WINDOW_S
     await asyncio.sleep(watch.end - time.monotonic())
-    busy = process.memory_info().rss
+    busy = _resident(server)
     for transport in transports:
         transport.close()
     kib = 1024 * streams
     return Seen(streams, watch.lags, len(watch.lags) / WINDOW_S, (idle - empty) / kib, (busy - empty) / kib)
+
+
+def _resident(server: Server) -> int:
+    """The bytes of memory that the server holds (RSS)."""
+    return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def _posted(port: int, number: int, free: asyncio.Semaphore) -> str:

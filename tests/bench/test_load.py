@@ -1,0 +1,23 @@
+"""What the clients ask: prompts that nothing earlier can shorten."""
+
+from bench.client import request
+from bench.load import long_text, questions
+
+
+def test_no_question_is_asked_twice() -> None:
+    asked = questions(20) + questions(20)
+    assert len(set(asked)) == 40
+
+
+def test_long_texts_differ_from_their_first_words() -> None:
+    first, second = long_text(1500), long_text(1500)
+    assert first[:12] != second[:12]
+    assert len(first) > 4000
+
+
+def test_a_form_is_posted_as_htmx_does() -> None:
+    head, _, body = request(8000, "POST", "/conversations", {"text": "a b"}).partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /conversations HTTP/1.1\r\n")
+    assert b"HX-Request: true" in head
+    assert b"Content-Length: 8" in head
+    assert body == b"text=a+b"
