@@ -39,7 +39,7 @@ function readOn(bubble, whole = false) {
   const ready = whole ? rest : (rest.match(SENTENCES)?.[0] ?? "");
   if (!letters(ready)) return;
   said.set(bubble.id, said.get(bubble.id) + letters(ready));
-  waiting.push(ready.replace(/^[\s.,;:!?)]+|[*_`#>|~]+/gu, "").trim());
+  waiting.push(ready.replace(/^[\s\p{P}]+|[*_`#>|~]+/gu, "").trim());
 }
 
 function after(text, count) {
