@@ -42,8 +42,8 @@ async def stream(
 ) -> Response:
     """The events of one answer. Reading never starts work."""
     pages = pages_of(request)
-    if not found.message.active:
-        place = None  # all is saved: the whole bubble says it best
+    if not found.message.active or found.generation.ended_at is not None:
+        place = None  # all is saved, or another run goes on with it: the whole bubble says it best
 
     def whole() -> str | None:
         return _whole(parts, request, owner, found.generation.id)
@@ -85,7 +85,9 @@ def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> st
             return None
         active = active_answers(session, found.conversation)
         running = latest_of(session, active)
-        bubble = bubble_of(found.message, found.generation, parts.events)
+        # The newest: where the answer has been continued, this run is over and would never tell anything more.
+        newest = latest_of(session, [found.message]).get(found.message.id)
+        bubble = bubble_of(found.message, newest, parts.events)
     return pages_of(request).fragment(
         "generations/_whole.html",
         bubble=bubble,
