@@ -47,4 +47,5 @@ _CLEANER = nh3.Cleaner(
 
 def render_markdown(text: str) -> Markup:
     """Safe HTML of a Markdown text. Takes any text, never raises for its content."""
+    text = text.encode("utf-8", "replace").decode("utf-8")  # a half of a surrogate pair can't be cleaned
     return Markup(_CLEANER.clean(_PARSER.render(text)))  # noqa: S704  (cleaned in this very line)
