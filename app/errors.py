@@ -17,6 +17,15 @@ class Invalid(AppError):
     status = 422
 
 
+class TooLong(Invalid):
+    """A conversation of more tokens than the model takes."""
+
+    def __init__(self, tokens: int, window: int) -> None:
+        super().__init__(f"The conversation is too long for this model: {tokens} tokens, and it takes {window}.")
+        self.tokens = tokens
+        self.window = window
+
+
 class NotFound(AppError):
     """There is no such thing, or it is not this person's."""
 

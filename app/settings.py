@@ -58,7 +58,9 @@ class Settings(BaseModel):
     )
     password: SecretStr | None = Field(None, description="one password for all; needed to listen beyond this machine")
     open: bool = Field(False, description="1: listen beyond this machine without a password")
-    engine: Literal["batching", "scripted"] = Field("batching", description="what runs the model")
+    engine: Literal["batching", "local", "scripted"] = Field(
+        "batching", description="what runs the model: batching (many answers at once), local (one), scripted (a file)"
+    )
     model: Annotated[Names, Field(min_length=1)] = Field(
         ("smollm2",), description="smollm2 (comes with Rheo), a folder of safetensors, or a .gguf file"
     )

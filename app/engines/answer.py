@@ -1,6 +1,6 @@
 """What a request makes, told as the outputs of the seam: readings, pieces, one ending."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from threading import Event
 
 from app.engines.decoding import Decoder, Vocabulary
@@ -23,13 +23,18 @@ class Answer:
         self._made = 0
         self._reason: Reason | None = None
 
-    def outputs(self, cancelled: Event) -> Iterator[Output]:
-        """Readings and pieces until nothing more comes. Raises what the model raised."""
+    def outputs(self, cancelled: Event, watch: Callable[[], None] = lambda: None) -> Iterator[Output]:
+        """Readings and pieces until nothing more comes. Raises what the model raised.
+
+        `watch` is called now and then while nothing comes.
+        """
         while self._reason is None:
             if cancelled.is_set():
                 self._reason = "cancelled"
             elif (news := self._request.take(POLL_S)) is not None:
                 yield from self._tell(news)
+            else:
+                watch()
 
     def ending(self) -> Iterator[Output]:
         """What was held back, and the ending."""
@@ -46,14 +51,15 @@ class Answer:
         if done > self._read:
             self._read = done
             yield Reading(done, total)
-        for token_id in news.ids:
+        for index, token_id in enumerate(news.ids):
             if token_id in self._stops:
                 # Not in the ids: the template puts it behind every answer of the past. What is spliced back is
                 # then, token for token, what the model has read, and its cache is found again.
                 self._reason = "stop"
                 return
             self._made += 1
-            yield Piece(self._decoder.feed(self._vocabulary[token_id]), (token_id,))
+            logprobs = tuple(news.logprobs[index : index + 1])
+            yield Piece(self._decoder.feed(self._vocabulary[token_id]), (token_id,), logprobs)
         # A request that was put back for want of room counts its tokens anew: the limit is ours to keep.
         if news.ended or self._made >= self._request.choice.max_tokens:
             self._reason = "length"

@@ -13,7 +13,7 @@ from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
-CONCURRENCY = {"batching": 16, "scripted": 64}
+CONCURRENCY = {"batching": 16, "local": 1, "scripted": 64}
 """Generations at one time, for each kind of engine."""
 
 Loader = Callable[[Report], Engine]
@@ -112,11 +112,11 @@ def catalog_of(settings: Settings) -> Catalog:
 
         script = scripts_of(settings.script)[0]
         return Catalog(script.model, script.load)
-    name = settings.model[0]
+    name, local_only = settings.model[0], settings.engine == "local"
 
     def load(report: Report) -> Engine:
-        from app.engines import batching  # noqa: PLC0415
+        from app.engines import batching, local  # noqa: PLC0415
 
-        return batching.load(settings, name, report)
+        return local.load(settings, name, report) if local_only else batching.load(settings, name, report)
 
     return Catalog(name, load)

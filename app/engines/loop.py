@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import Event, Lock, Thread
 from typing import Any
 
+from app.engines.faults import told
 from app.engines.protocol import Counters
 from app.engines.requests import Request
 from app.errors import Unavailable
@@ -33,6 +34,7 @@ class Meter:
         """Begin again at nothing."""
         self.steps = 0
         self.tokens = 0
+        self.rebuilt = 0
         self.stepped_at = time.monotonic()
 
     def step(self, *_: object) -> None:
@@ -42,7 +44,7 @@ class Meter:
 
     def read(self, active: int) -> Counters:
         """The numbers as the engine shows them."""
-        return Counters(self.steps, self.tokens, active)
+        return Counters(self.steps, self.tokens, active, self.rebuilt)
 
 
 class Loop:
@@ -137,9 +139,9 @@ class Loop:
             if output is not None:
                 self._deliver(manager, output)
             elif not self._closing.is_set() and (fault := self._find_fault(manager)) is not None:
-                self._fail(fault)
-                # Frees the cache, for which the next manager needs the memory.
+                # Frees the cache, and gives the model its attention back, before the next manager is made.
                 manager.stop(block=False, hard_stop=True)
+                self._fail(told(fault))
                 return
 
     def _deliver(self, manager: Any, output: Any) -> None:
@@ -163,7 +165,7 @@ class Loop:
             return fault or RuntimeError("The model's thread has ended.")
         silent = time.monotonic() - max(self._busy_since, self._meter.stepped_at)
         if self._requests and silent > self._stall_s:
-            return Unavailable(f"The model made no step for {self._stall_s:g} seconds.")
+            return TimeoutError(f"It made no step for {self._stall_s:g} seconds and was started anew.")
         return None
 
     def _fail(self, fault: BaseException) -> None:

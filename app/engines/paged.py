@@ -1,26 +1,26 @@
 """transformers' continuous batching, set up for us. Imports torch: to be imported only when a model is loaded."""
 
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessorList
 from transformers.generation.continuous_batching.requests import RequestStatus
 from transformers.generation.continuous_batching.scheduler import SCHEDULER_MAPPING, FIFOScheduler
 from transformers.generation.logits_process import LogitsProcessorList
 
+from app.engines.faults import Unbatched, is_of_memory
+from app.engines.models import CACHE
 from app.engines.warpers import Draw, TopK, TopP
 from app.errors import Unavailable
-from app.settings import Settings
 
 PAGE = 32
 """Tokens of a page, the grain in which a prefix is reused."""
-BLOCKS = 512
-"""Pages of the cache, for all requests together. Without a number the cache takes most of the memory."""
 BATCH = 512
 """Tokens of one forward step at most: how long a prompt being read may hold up the others."""
+_ROUNDING = 0.5
+"""How far a chosen score may lie below the best, in standard deviations of all; a wrong one is some four off."""
 
 
 class Watcher(Protocol):
@@ -52,50 +52,30 @@ class WatchedScheduler(FIFOScheduler):  # type: ignore[misc]  # transformers is 
 SCHEDULER_MAPPING["watched"] = WatchedScheduler
 
 
-def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a model folder. Raises `Unavailable` where it can't be read."""
-    try:
-        return AutoTokenizer.from_pretrained(folder)
-    # Whatever the many readers of transformers raise, for the person it is one thing: this folder does not work.
-    except Exception as error:
-        raise Unavailable(f"The tokenizer in {folder} can't be used: {error}") from error
+def agrees(model: Any, prompt_ids: list[int], answer_ids: list[int]) -> bool:
+    """Whether plain forward passes would have chosen these ids greedily too, give or take rounding.
 
-
-def load_model(folder: Path, settings: Settings) -> Any:
-    """The weights of a model folder, on the device. Raises `Unavailable` where they can't be used."""
-    device = _device(settings.device)
-    dtype = torch.float32 if settings.dtype == "float32" else torch.bfloat16
-    try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
-        return model.to(device).eval()
-    except Exception as error:
-        raise Unavailable(f"The weights in {folder} can't be used; a file may be broken: {error}") from error
-
-
-def describe(model: Any) -> str:
-    """How the model runs, in a few words."""
-    number = str(model.dtype).removeprefix("torch.")
-    threads = f", {torch.get_num_threads()} threads" if model.device.type == "cpu" else ""
-    return f"continuous batching, {number}, {model.device.type}{threads}"
-
-
-def window(model: Any) -> int:
-    """Tokens of prompt and answer together: what the model knows, or what the cache holds if that is less."""
-    # A request that outgrows the cache is never answered and wedges the manager: keep a page away from it.
-    known = getattr(model.config.get_text_config(), "max_position_embeddings", None) or BLOCKS * PAGE
-    return min(int(known), (BLOCKS - 1) * PAGE)
+    Some models run by continuous batching without an error, but without what they keep outside its cache.
+    """
+    ids = torch.tensor([prompt_ids + answer_ids[:-1]], device=model.device)
+    with torch.inference_mode():
+        scores = model(ids, use_cache=False).logits[0, len(prompt_ids) - 1 :].float()
+    chosen = scores.gather(-1, torch.tensor(answer_ids, device=scores.device).unsqueeze(-1)).squeeze(-1)
+    return bool((scores.amax(-1) - chosen < _ROUNDING * scores.std(-1)).all())
 
 
 def make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
     """A manager, not started yet, whose requests each bring their own temperature, top_k and top_p.
 
-    Raises `Unavailable` where the model can't be run so, or there is no memory for its cache.
+    Raises `Unbatched` where the model can't be run so, and `Unavailable` where there is no memory for its cache.
     """
     try:
         return _make_manager(model, stops, watcher)
     # The library refuses kinds of attention, and torch memory, by errors of many types.
     except Exception as error:
-        raise Unavailable(f"This model can't be run by continuous batching: {error}") from error
+        if is_of_memory(error):
+            raise Unavailable("There is not enough memory for the model's cache.") from None
+        raise Unbatched(f"This model can't be run by continuous batching: {error}") from error
 
 
 def _make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
@@ -103,7 +83,7 @@ def _make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
         generation_config=GenerationConfig(do_sample=False, eos_token_id=stops),
         continuous_batching_config=ContinuousBatchingConfig(
             page_size=PAGE,
-            num_blocks=BLOCKS,
+            num_blocks=CACHE // PAGE,
             max_batch_tokens=BATCH,
             scheduler_type="watched",
             per_request_processors=True,
@@ -120,11 +100,3 @@ def _make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
     manager.warmup()
     manager.batch_processor.scheduler.watcher = watcher
     return manager
-
-
-def _device(wanted: str) -> str:
-    if wanted != "auto":
-        return wanted
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -34,7 +34,9 @@ class Prompt:
 class Sampling:
     """How the engine may choose. None means: as the engine does by itself.
 
-    `temperature` 0 is greedy (arg-max). `max_tokens` bounds the answer, in tokens.
+    `temperature` 0 is greedy (arg-max). `max_tokens` bounds the answer, in tokens. `repetition_penalty` divides what
+    stands in prompt or answer; the other two take from what stands in the answer: for being there, for each time.
+    With `logprobs` each piece carries how likely its tokens were.
     """
 
     temperature: float | None = None
@@ -42,7 +44,10 @@ class Sampling:
     top_k: int | None = None
     max_tokens: int | None = None
     repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
     seed: int | None = None
+    logprobs: bool | None = None
 
     def asked(self) -> frozenset[str]:
         """The names of the fields that are set."""
@@ -59,10 +64,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Whole characters of the answer and the ids they came from. The text may be empty, ids never are lost."""
+    """Whole characters of the answer and the ids they came from. The text may be empty, ids never are lost.
+
+    `logprobs`, where asked for, are the natural logarithms of the chances that the model itself gave the ids.
+    """
 
     text: str
     token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +89,15 @@ Output = Reading | Piece | Ending
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What the engine has done since it was loaded: forward steps, tokens made, requests in work now."""
+    """What the engine has done since it was loaded: forward steps, tokens made, requests in work now.
+
+    `rebuilt` is how often it failed or fell silent and was made anew.
+    """
 
     steps: int
     tokens: int
     active: int
+    rebuilt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,3 +18,14 @@ def loading() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Not even errors are logged within: for a trial that may fail."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)

@@ -8,11 +8,15 @@ from app.engines.choice import Choice
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What has come since the last look: new token ids, prompt tokens read so far, whether no more will come."""
+    """What has come since the last look: new token ids, prompt tokens read so far, whether no more will come.
+
+    `logprobs` go with the ids, where they were asked for.
+    """
 
     ids: list[int]
     read: int
     ended: bool
+    logprobs: list[float]
 
 
 class Request:
@@ -25,6 +29,7 @@ class Request:
         self.reused = 0
         self._changed = Condition()
         self._ids: list[int] = []
+        self._logprobs: list[float] = []
         self._seen = 0
         self._read = 0
         self._ended = False
@@ -39,10 +44,11 @@ class Request:
             self._read = max(self._read, done)
             self._wake()
 
-    def note_answer(self, generated: list[int], ended: bool) -> int:
+    def note_answer(self, generated: list[int], ended: bool, logprobs: list[float] | None = None) -> int:
         """All ids of the answer so far; returns how many of them are new."""
         with self._changed:
             new = generated[self._seen :]
+            self._logprobs += (logprobs or [])[self._seen :]
             self._seen += len(new)
             self._ids += new
             self._ended = self._ended or ended
@@ -67,7 +73,8 @@ class Request:
                 return None
             self._fresh = self._fault is not None
             ids, self._ids = self._ids, []
-            return News(ids, self._read, self._ended)
+            logprobs, self._logprobs = self._logprobs, []
+            return News(ids, self._read, self._ended, logprobs)
 
     def _wake(self) -> None:
         self._fresh = True

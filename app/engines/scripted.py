@@ -13,7 +13,7 @@ from typing import Any
 from app.engines.catalog import CONCURRENCY
 from app.engines.decoding import Decoder
 from app.engines.protocol import Counters, Ending, Output, Piece, Progress, Prompt, Report, Sampling
-from app.errors import Invalid, Misconfigured, Unavailable
+from app.errors import Invalid, Misconfigured, TooLong, Unavailable
 
 DEFAULT_TEXT = "I am the scripted engine. I answer with a fixed text, one word at a time."
 TEXT_BASE = 256
@@ -103,10 +103,7 @@ class ScriptedEngine:
             raise Invalid(f"The scripted engine can't be told {', '.join(unsupported)}.")
         prompt_tokens = len(self.encode(prompt))
         if prompt_tokens >= self.context_window:
-            raise Invalid(
-                f"This conversation is {prompt_tokens} tokens long; "
-                f"the model {self.model} takes {self.context_window - 1} at most."
-            )
+            raise TooLong(prompt_tokens, self.context_window)
         room = self.context_window - prompt_tokens
         limit = min(room, sampling.max_tokens or room)
         return self._play(prompt, prompt_tokens, limit, cancelled)

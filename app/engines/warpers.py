@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessor
 
-_LIKELY = 256
+LIKELY = 256
 """Tokens among which the choice nearly always lies; finding these is much cheaper than sorting all."""
 _WIDER = 16
 """How many times more are looked at where it does not."""
@@ -73,13 +73,19 @@ class Draw(_Argument):
         if scores.is_cpu and bool(greedy.all()):
             return scores
         warm = scores / self.rows.where(~greedy, 1.0)
-        likely = _LIKELY if scores.is_cpu else scores.size(-1)
+        likely = LIKELY if scores.is_cpu else scores.size(-1)
         drawn = draw(warm, self._top_k.rows, self._top_p.rows, likely)
         drawn = torch.where(greedy, scores.argmax(-1, keepdim=True), drawn)
         return scores.scatter(-1, drawn, torch.inf)
 
 
-def draw(scores: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor, likely: int) -> torch.Tensor:
+def draw(
+    scores: torch.Tensor,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    likely: int,
+    source: torch.Generator | None = None,
+) -> torch.Tensor:
     """One token for each row, shape [rows, 1], of scores [rows, vocabulary]; top_k and top_p are [rows, 1].
 
     Looks at the `likely` highest first, and at more for the rows whose choice does not lie within them.
@@ -93,25 +99,27 @@ def draw(scores: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor, likely:
     limit = top_p * torch.where(counted, chances.sum(-1, keepdim=True), 1.0)
     reached = chances.cumsum(-1)
     allowed = (reached - chances < limit) | (rank == 0)
-    drawn = best.indices.gather(-1, _place(chances * allowed))
+    drawn = best.indices.gather(-1, _place(chances * allowed, source))
     if likely < scores.size(-1):
         # Neither the k-th token nor the share p lies among these: a less likely one may be chosen too.
         rows = (~counted & (reached[:, -1:] < limit)).squeeze(-1).nonzero().squeeze(-1)
         if len(rows):
-            drawn[rows] = _draw_wider(scores[rows], top_k[rows], top_p[rows], likely)
+            drawn[rows] = _draw_wider(scores[rows], top_k[rows], top_p[rows], likely, source)
     return drawn
 
 
-def _draw_wider(scores: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor, likely: int) -> torch.Tensor:
+def _draw_wider(
+    scores: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor, likely: int, source: torch.Generator | None
+) -> torch.Tensor:
     # Where every token may be chosen they need no order.
     if bool(((top_k == 0) & (top_p >= 1)).all()):
-        return _place(scores.softmax(-1))
-    return draw(scores, top_k, top_p, likely * _WIDER)
+        return _place(scores.softmax(-1), source)
+    return draw(scores, top_k, top_p, likely * _WIDER, source)
 
 
-def _place(chances: torch.Tensor) -> torch.Tensor:
+def _place(chances: torch.Tensor, source: torch.Generator | None) -> torch.Tensor:
     """A column of each row at random, as likely as its number in [rows, columns]; shape [rows, 1]."""
     sums = chances.cumsum(-1)
     # A random number of just under 1 times the sum may be rounded up to it, and nothing lies beyond.
-    point = torch.rand_like(sums[:, -1:]) * sums[:, -1:]
+    point = torch.rand((len(sums), 1), generator=source, device=sums.device, dtype=sums.dtype) * sums[:, -1:]
     return (sums <= point).sum(-1, keepdim=True).clamp(max=chances.size(-1) - 1)

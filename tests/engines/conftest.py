@@ -32,6 +32,7 @@ def progress() -> list[Progress]:
 @pytest.fixture(scope="session")
 def engine(model_settings: Settings, progress: list[Progress]) -> Iterator[BatchingEngine]:
     loaded = load(model_settings, "smollm2", progress.append)
+    assert isinstance(loaded, BatchingEngine)
     yield loaded
     loaded.close()
 
@@ -40,6 +41,6 @@ def engine(model_settings: Settings, progress: list[Progress]) -> Iterator[Batch
 def tokenizer(model_settings: Settings) -> Any:
     """SmolLM2's own tokenizer."""
     folder = weights.prepare(model_settings, "smollm2", lambda progress: None)
-    from app.engines import paged
+    from app.engines import models
 
-    return paged.load_tokenizer(folder)
+    return models.load_tokenizer(folder)
