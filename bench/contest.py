@@ -3,7 +3,7 @@
 from functools import partial
 
 from bench.figures import compared
-from bench.load import firsts, in_turn, recipe_round, rheo_round, speeds
+from bench.load import Round, firsts, in_turn, recipe_round, rheo_round, speeds
 from bench.plan import Plan
 from bench.report import Row, Section, compared_row
 from bench.servers import Server, recipe, rheo
@@ -24,11 +24,13 @@ def measure(plan: Plan) -> Section:
             server.wait(path)
         rows: list[Row] = []
         waits: list[str] = []
-        for readers, pairs in ((1, plan.pairs(9)), (4, plan.pairs(3)), (16, plan.pairs(2))):
+        for readers, pairs, limit_s in ((1, 9, 110), (4, 3, 60), (16, 3, 170)):
             # Trying both at 16 would take minutes: as many threads as at 4 do, these only wait for each other more.
             if readers < 16:
                 waits.append(_better(recipes, readers, plan))
-            rows += _rows(ours, recipes[waits[-1]], readers, pairs, plan)
+            rheo_round(ours, 1)
+            mine, theirs = partial(rheo_round, ours, readers), partial(recipe_round, recipes[waits[-1]], readers)
+            rows += _rows(readers, in_turn(plan, pairs, limit_s, mine, theirs))
     method = (
         f"the same weights, greedy, {TOKENS} new tokens, new questions each time. The recipe "
         "(bench/recipe.py: a thread with `generate` for each request, TextIteratorStreamer, StreamingResponse, "
@@ -50,9 +52,7 @@ def _better(recipes: dict[str, Server], readers: int, plan: Plan) -> str:
     return max(speed, key=speed.__getitem__)
 
 
-def _rows(ours: Server, other: Server, readers: int, pairs: int, plan: Plan) -> list[Row]:
-    rheo_round(ours, 1)
-    done = in_turn(pairs, partial(rheo_round, ours, readers), partial(recipe_round, other, readers), plan.note)
+def _rows(readers: int, done: list[tuple[Round, Round]]) -> list[Row]:
     speed, first = compared(speeds(done)), compared(firsts(done))
     name = f"{readers} request{'s' if readers > 1 else ''}"
     return [

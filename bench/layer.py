@@ -20,10 +20,10 @@ def measure(plan: Plan) -> Section:
     with rheo(temperature=0, max_tokens=TOKENS) as server, direct(TOKENS) as engine:
         server.wait("/ready")
         engine.wait()
-        for readers, pairs in ((1, plan.pairs(7)), (16, plan.pairs(5))):
+        for readers, pairs, limit_s in ((1, 7, 70), (16, 5, 110)):
             rheo_round(server, 1)
             engine.round(1)
-            done = in_turn(pairs, partial(rheo_round, server, readers), partial(engine.round, readers), plan.note)
+            done = in_turn(plan, pairs, limit_s, partial(rheo_round, server, readers), partial(engine.round, readers))
             name = f"{readers} stream{'s' if readers > 1 else ''}"
             rows.append(compared_row(f"{name}, tokens/s", compared(speeds(done)), "tokens/s", least=0.95))
             rows.append(_added(f"{name}, time to first token", firsts(done)))

@@ -12,6 +12,7 @@ from itertools import count
 
 from bench.client import exchange
 from bench.figures import rate
+from bench.plan import Plan
 from bench.servers import Server
 
 CONNECT = re.compile(rb'hx-sse:connect="(/generations/(\w+)/stream\?after=(\d+))"')
@@ -108,11 +109,18 @@ def counts(server: Server, generation: str) -> dict[str, int]:
 
 
 def in_turn(
-    pairs: int, ours: Callable[[], Round], other: Callable[[], Round], note: Callable[[str], None]
+    plan: Plan, pairs: int, limit_s: float, ours: Callable[[], Round], other: Callable[[], Round]
 ) -> list[tuple[Round, Round]]:
-    """Pairs of rounds, one right after the other; every second pair the other way round."""
-    done = []
-    for number in range(pairs):
+    """Pairs of rounds, one right after the other; every second pair the other way round.
+
+    A slow machine makes fewer pairs: none is begun that would likely end after `limit_s`.
+    """
+    done: list[tuple[Round, Round]] = []
+    began = time.perf_counter()
+    for number in range(plan.pairs(pairs)):
+        spent = time.perf_counter() - began
+        if done and spent + spent / len(done) > limit_s:
+            break
         if number % 2:
             theirs = other()
             mine = ours()
@@ -120,7 +128,7 @@ def in_turn(
             mine = ours()
             theirs = other()
         done.append((mine, theirs))
-        note(f"pair {number + 1} of {pairs}: {_words(mine)}, against {_words(theirs)}")
+        plan.note(f"pair {number + 1} of {pairs}: {_words(mine)}, against {_words(theirs)}")
     return done
 
 

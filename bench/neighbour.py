@@ -21,7 +21,7 @@ def measure(plan: Plan) -> Section:
         server.wait("/ready")
         rheo_round(server, 1)
         alone, beside = partial(rheo_round, server, 1), partial(_beside, server)
-        done = in_turn(plan.pairs(5), beside, alone, plan.note)
+        done = in_turn(plan, 5, 60, beside, alone)
     rows = [
         compared_row("one core busy, tokens/s", compared(speeds(done)), "tokens/s", least=0.4),
         compared_row("one core busy, time to first token", compared(firsts(done)), "s"),
