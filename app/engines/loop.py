@@ -70,8 +70,8 @@ class Loop:
 
     @property
     def broken(self) -> bool:
-        """Whether the manager has failed or ended, so that nothing more can be asked of it."""
-        return self._fault is not None or not self._manager.is_running()
+        """Whether the manager has failed or ended and is cleared away, so that another may be made."""
+        return self._fault is not None
 
     @property
     def active(self) -> int:

@@ -71,6 +71,8 @@ def make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
     """
     try:
         return _make_manager(model, stops, watcher)
+    except Unbatched:
+        raise
     # The library refuses kinds of attention, and torch memory, by errors of many types.
     except Exception as error:
         if is_of_memory(error):
@@ -79,6 +81,10 @@ def make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
 
 
 def _make_manager(model: Any, stops: list[int], watcher: Watcher) -> Any:
+    if model.config._attn_implementation == "eager":
+        # The library's paged form of it leaves out what some kinds add, as the soft cap of Gemma 2: answers would
+        # be a little wrong, and nobody would know.
+        raise Unbatched("This model can't be run by continuous batching: its attention has no paged form.")
     manager = model.init_continuous_batching(
         generation_config=GenerationConfig(do_sample=False, eos_token_id=stops),
         continuous_batching_config=ContinuousBatchingConfig(
