@@ -30,14 +30,15 @@ def main() -> int:
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
     plan = Plan(options.quick)
-    print(machine(), flush=True)
+    described = machine()
+    print(described, flush=True)
     sections = []
     for part in options.parts or PARTS:
         plan.note(f"-- {part}")
         sections.append(_measured(part, plan))
     print(f"\n{table(sections)}\n")
     if not options.parts and not plan.quick:
-        PAGE.write_text(document(sections, plan.minutes), encoding="utf-8")
+        PAGE.write_text(document(sections, described, plan.minutes), encoding="utf-8")
         print(f"Written: {PAGE.relative_to(ROOT)}")
     return int(any(section.failed for section in sections))
 

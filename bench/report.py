@@ -64,7 +64,7 @@ def table(sections: Sequence[Section]) -> str:
     return "\n".join(lines)
 
 
-def document(sections: Sequence[Section], minutes: float) -> str:
+def document(sections: Sequence[Section], described: str, minutes: float) -> str:
     """The whole page."""
     methods = "\n".join(f"- **{section.title}**: {section.method}" for section in sections)
     today = datetime.now(UTC).date().isoformat()
@@ -74,7 +74,7 @@ def document(sections: Sequence[Section], minutes: float) -> str:
 right after the other and in changing order; it is the median of the pairs' ratios, with their range behind it.
 A slow machine makes fewer pairs.
 
-{today}, {minutes:.0f} minutes. {machine()}
+{today}, {minutes:.0f} minutes. {described}
 
 {table(sections)}
 
@@ -87,9 +87,11 @@ A slow machine makes fewer pairs.
 def machine() -> str:
     """The machine and the versions, in a sentence each."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    load = os.getloadavg()[0]
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return (
-        f"Machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB of memory, {platform.system()}. "
+        f"Machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB of memory, {platform.system()}; "
+        f"others kept {load:.1f} cores busy before. "
         f"Versions: Python {platform.python_version()}, {versions}."
     )
 

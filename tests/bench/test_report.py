@@ -1,7 +1,7 @@
 """The table: what holds, what does not, and nothing that names this machine's folders."""
 
 from bench.figures import compared
-from bench.report import Row, Section, compared_row, document, table
+from bench.report import Row, Section, compared_row, document, machine, table
 
 
 def test_a_row_says_whether_its_target_holds() -> None:
@@ -23,7 +23,7 @@ def test_the_table_has_a_line_for_each_row_and_says_a_missed_target_aloud() -> N
 
 
 def test_the_page_names_versions_and_method() -> None:
-    page = document([Section("Speed", "measured so", [Row("a", "1")])], 12)
+    page = document([Section("Speed", "measured so", [Row("a", "1")])], machine(), 12)
     assert "torch" in page
     assert "cores" in page
     assert "- **Speed**: measured so" in page
