@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import signal
 import sys
 import traceback
 
@@ -29,6 +30,9 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    # Told to end, it ends what it started too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     plan = Plan(options.quick)
     described = machine()
     print(described, flush=True)
