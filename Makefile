@@ -1,5 +1,5 @@
 # Rheo's commands; `make help` lists them. The set-up itself is in .ci/setup.
-.PHONY: help run test check lint types bench dev clean
+.PHONY: help run test check lint types bench chaos dev clean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -32,6 +32,10 @@ types: dev ## check types
 
 bench: dev ## measure speed
 	@$(venv) bench $(ARGS)
+
+chaos: ## kill, cut, stop and stall for a quarter of an hour: nothing may be lost (ARGS="--kills 10 --seed 7")
+	@.ci/stage set-up .ci/setup test
+	@PYTHONPATH=e2e $(venv) chaos $(ARGS)
 
 dev: ## only set up .venv with everything for working on Rheo
 	@.ci/stage set-up .ci/setup dev

@@ -3,26 +3,17 @@
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat import Chat
+from chromium import launch
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 from rheo import Rheo, free_port
-
-CHROMIUM_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 Script = list[dict[str, Any]]
 
@@ -30,10 +21,23 @@ Script = list[dict[str, Any]]
 @pytest.fixture
 def start_rheo(tmp_path: Path) -> Iterator[Callable[..., Rheo]]:
     """Starts servers; `start_rheo([{...}, ...], ping_s=1)` plays a script. Stopped after the test."""
+    with starter(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def start_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Rheo]]:
+    """Starts servers that all tests of a module may talk with, each in conversations of its own."""
+    with starter(tmp_path_factory.mktemp("shared")) as start:
+        yield start
+
+
+@contextmanager
+def starter(under: Path) -> Iterator[Callable[..., Rheo]]:
     running: list[Rheo] = []
 
     def start(script: Script | None = None, **settings: Any) -> Rheo:
-        folder = tmp_path / f"rheo{len(running)}"
+        folder = under / f"rheo{len(running)}"
         folder.mkdir()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RHEO_")}
         environment |= {"RHEO_DATA_DIR": str(folder / "data"), "HF_HUB_OFFLINE": "1"}
@@ -59,9 +63,7 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="session")
 def browser(playwright: Playwright) -> Iterator[Browser]:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    installed = next((path for name in names if (path := shutil.which(name))), None)
-    browser = playwright.chromium.launch(executable_path=installed, args=list(CHROMIUM_FLAGS))
+    browser = launch(playwright)
     yield browser
     browser.close()
 

@@ -19,10 +19,13 @@ class CuttingProxy:
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._limits: dict[socket.socket, int | None] = {}
+        self._lost: set[socket.socket] = set()
         self.streams = 0
         """Connections that asked for a stream."""
         self.cuts = 0
         self.last_event_ids: list[str] = []
+        self.replies_to_lose = 0
+        """So many answers to posts are cut off before their first byte, after the server has taken the post."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -30,6 +33,16 @@ class CuttingProxy:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def cut_streams(self) -> int:
+        """Cut every stream that is open now; how many there were."""
+        with self._lock:
+            streams = [client for client in self._limits if client in self._open]
+            for client in streams:
+                self._open.discard(client)
+                _shut(client)
+            self.cuts += len(streams)
+        return len(streams)
 
     def close(self) -> None:
         self._listener.close()
@@ -46,11 +59,17 @@ class CuttingProxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        server = socket.create_connection(("127.0.0.1", self._upstream))
+        try:
+            server = socket.create_connection(("127.0.0.1", self._upstream))
+        except OSError:
+            _shut(client)  # the server is down: the reader is told by the closed line
+            return
         with self._lock:
             self._open |= {client, server}
         threading.Thread(target=_pump, args=(server, client, self._until_cut(client)), daemon=True).start()
         _pump(client, server, self._note_request(client))
+        with self._lock:
+            self._open -= {client, server}
 
     def _note_request(self, client: socket.socket) -> Callable[[bytes], bytes]:
         def note(data: bytes) -> bytes:
@@ -61,6 +80,10 @@ class CuttingProxy:
                 for line in data.split(b"\r\n"):
                     if line.lower().startswith(b"last-event-id:"):
                         self.last_event_ids.append(line.partition(b":")[2].strip().decode())
+            elif data.startswith(b"POST ") and self.replies_to_lose:
+                with self._lock:
+                    self.replies_to_lose -= 1
+                    self._lost.add(client)
             # One request a connection, so that what is counted is what is meant.
             head, _, body = data.partition(b"\r\n\r\n")
             if head.startswith((b"GET ", b"POST ")):
@@ -75,7 +98,7 @@ class CuttingProxy:
 
         def cut(data: bytes) -> bytes:
             nonlocal passed
-            limit = self._limits.get(client)
+            limit = 0 if client in self._lost else self._limits.get(client)
             if limit is not None and passed + len(data) >= limit:
                 with self._lock:
                     self.cuts += 1
