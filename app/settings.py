@@ -62,11 +62,13 @@ class Settings(BaseModel):
         "batching", description="what runs the model: batching (many answers at once), local (one), scripted (a file)"
     )
     model: Annotated[Names, Field(min_length=1)] = Field(
-        ("smollm2",), description="smollm2 (comes with Rheo), a folder of safetensors, or a .gguf file"
+        ("smollm2",),
+        description="smollm2 (comes with Rheo), a name on the Hugging Face hub, a folder, or a .gguf file",
     )
     script: Path | None = Field(None, description="the file that the scripted engine plays")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where the model runs")
     dtype: Literal["auto", "bfloat16", "float32"] = Field("auto", description="the number type of the weights")
+    trust_remote_code: bool = Field(False, description="1: run the program code that some models bring")
     threads: int | None = Field(
         None, ge=1, description="generations at one time (default: as many as the engine takes)"
     )

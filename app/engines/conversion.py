@@ -8,21 +8,31 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, modeling_gguf_pytorch_utils
 
-from app.engines import quiet
+from app.engines import headers, memory, quiet
 from app.engines.progress import creeping
+from app.errors import Unavailable
 
 Moved = Callable[[float], None]
 """Told how far the conversion is, 0..1."""
 BEGUN = 0.1
 """How far it is when this module, and with it torch, is imported."""
+_WIDTH, _COPIES = 2, 2
+"""Bytes of a number in bfloat16, and how often all are in memory at one time."""
 _TOKENIZER, _MODEL, _TENSORS, _SAVED = 0.35, 0.6, 0.9, 1.0
 
 
 def convert(source: Path, folder: Path, moved: Moved) -> None:
     """Write what a GGUF file holds into an empty folder, the weights in bfloat16.
 
-    Raises whatever reader or writer raise for a broken file or a full disk.
+    Raises `Unavailable` for a kind of file that can't be read or for want of memory, and whatever reader or writer
+    raise for a broken file or a full disk.
     """
+    header = headers.gguf(source)
+    if header.architecture not in modeling_gguf_pytorch_utils.GGUF_SUPPORTED_ARCHITECTURES:
+        raise Unavailable(
+            f"{source.name} is a GGUF file of a kind that transformers can't read: {header.architecture}."
+        )
+    memory.check(f"To convert {source.name}, Rheo", header.numbers * _WIDTH * _COPIES, 0, memory.free())
     place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
     with quiet.loading():
         with creeping(moved, BEGUN, _TOKENIZER, usual_s=6):

@@ -2,11 +2,13 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from app.engines import weights
+from app.engines import adapter, model_folder, weights
 from app.engines.progress import creeping
 from app.engines.protocol import Progress, Report
+from app.errors import AppError, Unavailable
 from app.settings import Settings
 
 LOADED = 0.85
@@ -22,20 +24,55 @@ class Loaded:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where the parts of a model lie; each of them was looked at."""
+
+    folder: Path
+    config: dict[str, Any]
+    tokenizer: Path
+    lora: adapter.Adapter | None
+
+
 def load(settings: Settings, name: str, far: Report) -> Loaded:
     """Find, check, convert where needed and load. Raises `Invalid` or `Unavailable` in a person's words."""
     # torch's threads spin while they wait; beside a browser on two cores that costs a factor of twenty.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     far(Progress("reading", 0.0))
-    folder = weights.prepare(settings, name, far)
+    found = _find(settings, name, far)
     far(Progress("reading", weights.READ))
     with creeping(lambda fraction: far(Progress("reading", fraction)), weights.READ, 0.5, usual_s=4):
         # Only now torch: a wrong name is told at once.
-        from app.engines import models, quiet  # noqa: PLC0415
+        from app.engines import lora, models, quiet  # noqa: PLC0415
 
     with quiet.loading():
         far(Progress("reading", 0.5))
-        tokenizer = models.load_tokenizer(folder)
+        models.check_memory(name, found.folder, found.config, settings)
+        tokenizer = models.load_tokenizer(found.tokenizer, settings)
         far(Progress("reading", 0.7))
-        model = models.load_model(folder, settings)
-    return Loaded(tokenizer, model)
+        model = models.load_model(found.folder, settings)
+        if found.lora is None:
+            return Loaded(tokenizer, model)
+        lora.add(found.lora, model)
+        return Loaded(tokenizer, model, f", LoRA on {Path(found.lora.base).name}")
+
+
+def _find(settings: Settings, name: str, far: Report) -> _Found:
+    source = weights.locate(name, far)
+    lora = adapter.read(source) if source.is_dir() else None
+    folder = weights.prepare(settings, str(source), far) if lora is None else _base(settings, lora, far)
+    config = model_folder.check(folder, settings.trust_remote_code)
+    # A LoRA may bring words of its own.
+    own = lora is not None and model_folder.holds_tokenizer(lora.folder)
+    tokenizer = lora.folder if lora is not None and own else folder
+    if not model_folder.holds_tokenizer(tokenizer):
+        raise Unavailable(f"The folder {folder} holds no tokenizer: tokenizer.json or its like must be in it.")
+    return _Found(folder, config, tokenizer, lora)
+
+
+def _base(settings: Settings, lora: adapter.Adapter, far: Report) -> Path:
+    try:
+        return weights.prepare(settings, lora.base, far)
+    except AppError as error:
+        words = f"The LoRA in {lora.folder} needs its base model {lora.base}. {error.words}"
+        raise Unavailable(words) from error

@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from app.engines.faults import is_of_memory
+from app.engines import headers, memory, model_folder
+from app.engines.faults import brief, is_of_memory
+from app.engines.model_folder import CODE
 from app.errors import Unavailable
 from app.settings import Settings
 
@@ -14,28 +16,62 @@ CACHE = 512 * 32
 """Tokens that are kept in memory, for all requests together. Without a bound the cache takes most of the memory."""
 _GAP = 32
 """A request that outgrows the cache is never answered and wedges the batch: keep a page away from that."""
+_CODE = "trust_remote_code"
+"""Stands in what transformers says when it would have to run code that came with a model."""
 
 
-def load_tokenizer(folder: Path) -> Any:
+def check_memory(name: str, folder: Path, config: dict[str, Any], settings: Settings) -> None:
+    """Raises `Unavailable` where a file is broken, or weights and cache do not fit into the memory of the device."""
+    width = 4 if dtype_of(settings) == torch.float32 else 2
+    device = device_of(settings)
+    files = list(folder.glob("pytorch_model*.bin"))
+    if any(folder.glob("*.safetensors")):
+        weights = headers.safetensors(folder) * width
+    else:
+        weights = sum(file.stat().st_size for file in files)
+    free = float(torch.cuda.mem_get_info()[0]) if device == "cuda" else memory.free()
+    memory.check(name, weights, memory.cache_bytes(config, CACHE, width), free)
+
+
+def load_tokenizer(folder: Path, settings: Settings) -> Any:
     """The tokenizer of a model folder. Raises `Unavailable` where it can't be read."""
     try:
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=settings.trust_remote_code)
     # Whatever the many readers of transformers raise, for the person it is one thing: this folder does not work.
     except Exception as error:
-        raise Unavailable(f"The tokenizer in {folder} can't be used: {error}") from error
+        if model_folder.tokenizer_brings_code(folder) and not settings.trust_remote_code:
+            raise Unavailable(CODE.format(f"The tokenizer in {folder}")) from error
+        raise Unavailable(f"The tokenizer in {folder} can't be used: {brief(error)}") from error
 
 
 def load_model(folder: Path, settings: Settings) -> Any:
     """The weights of a model folder, on the device. Raises `Unavailable` where they can't be used."""
     device = device_of(settings)
-    dtype = torch.float32 if settings.dtype == "float32" else torch.bfloat16
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-        return model.to(device).eval()
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype_of(settings),
+            trust_remote_code=settings.trust_remote_code,
+            # A pickled file of weights is read without running what it may hold.
+            weights_only=True,
+            output_loading_info=True,
+        )
+        model = model.to(device).eval()
     except Exception as error:
         if is_of_memory(error):
             raise Unavailable(f"There is not enough memory for the weights in {folder}.") from None
-        raise Unavailable(f"The weights in {folder} can't be used; a file may be broken: {error}") from error
+        if _CODE in str(error):
+            raise Unavailable(CODE.format(f"The model in {folder}")) from error
+        raise Unavailable(f"The weights in {folder} can't be used; a file may be broken: {brief(error)}") from error
+    # What is missing would be filled with random numbers, and the model would write nonsense.
+    if missing := sorted(info["missing_keys"]):
+        raise Unavailable(f"The weights in {folder} are not whole: {len(missing)} are missing, such as {missing[0]}.")
+    return model
+
+
+def dtype_of(settings: Settings) -> torch.dtype:
+    """The type of the numbers that the settings ask for."""
+    return torch.float32 if settings.dtype == "float32" else torch.bfloat16
 
 
 def describe(model: Any) -> str:

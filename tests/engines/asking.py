@@ -33,4 +33,4 @@ def ending_of(outputs: list[Output]) -> Ending:
 
 def exact(**settings: Any) -> Settings:
     """Settings in which the engines choose the same tokens."""
-    return Settings(dtype="float32", device="cpu", **settings)
+    return Settings(**{"dtype": "float32", "device": "cpu", **settings})

@@ -43,4 +43,4 @@ def tokenizer(model_settings: Settings) -> Any:
     folder = weights.prepare(model_settings, "smollm2", lambda progress: None)
     from app.engines import models
 
-    return models.load_tokenizer(folder)
+    return models.load_tokenizer(folder, model_settings)

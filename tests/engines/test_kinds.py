@@ -40,7 +40,7 @@ def test_a_kind_streams_what_its_tokenizer_decodes_at_once(kind: str, tmp_path: 
     """B05, B07."""
     from app.engines import models
 
-    tokenizer = models.load_tokenizer(tiny.KINDS[kind](tmp_path))
+    tokenizer = models.load_tokenizer(tiny.KINDS[kind](tmp_path), exact())
     for text in tiny.TEXT:
         ids = tokenizer(text, add_special_tokens=False).input_ids
         vocabulary = Vocabulary(tokenizer)

