@@ -1,6 +1,7 @@
 """What every test may ask for: a running Rheo, or a process of it."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -45,12 +46,18 @@ def shared(
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    """`process(**settings)`: a real process of Rheo, not yet started; settings by their name without RHEO_."""
+def process(tmp_path: Path, empty_database: Path) -> Iterator[Callable[..., Process]]:
+    """`process(**settings)`: a real process of Rheo, not yet started; settings by their name without RHEO_.
+
+    With `fresh=True` it has no data folder yet.
+    """
     with ExitStack() as stack:
 
-        def prepare(**settings: str) -> Process:
+        def prepare(*, fresh: bool = False, **settings: str) -> Process:
             prepared = Process(tmp_path, settings)
+            if not fresh and not prepared.data_dir.exists():
+                prepared.data_dir.mkdir(mode=0o700)
+                shutil.copy(empty_database, prepared.data_dir)
             stack.callback(prepared.close)
             return prepared
 

@@ -1,6 +1,5 @@
 """The command, as a real process: its start, its mistakes, its end."""
 
-import shutil
 import signal
 import sqlite3
 import stat
@@ -40,7 +39,7 @@ def pieces_of(data_dir: Path) -> list[str]:
 
 
 def test_version_and_help_say_what_they_should(process: Prepare) -> None:
-    rheo = process()
+    rheo = process(fresh=True)
     assert rheo.run("--version").stdout.strip() == f"rheo {app.__version__}"
     shown = rheo.run("--help")
     assert shown.returncode == 0
@@ -89,10 +88,8 @@ def test_beyond_this_machine_a_password_or_a_word_is_enough(process: Prepare) ->
         rheo.end(rheo.start())
 
 
-def test_the_database_of_a_newer_rheo_stops_the_start(process: Prepare, empty_database: Path) -> None:
+def test_the_database_of_a_newer_rheo_stops_the_start(process: Prepare) -> None:
     rheo = process()
-    rheo.data_dir.mkdir()
-    shutil.copy(empty_database, rheo.data_dir)
     with sqlite3.connect(rheo.data_dir / "rheo.db") as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
     database.close()
@@ -102,7 +99,7 @@ def test_the_database_of_a_newer_rheo_stops_the_start(process: Prepare, empty_da
 
 
 def test_migrate_makes_the_data_folder_and_says_what_it_did(process: Prepare) -> None:
-    rheo = process()
+    rheo = process(fresh=True)
     assert "brought up to date" in rheo.run("migrate").stdout
     assert "is up to date" in rheo.run("migrate").stdout
     assert stat.S_IMODE(rheo.data_dir.stat().st_mode) == 0o700

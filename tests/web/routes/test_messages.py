@@ -248,7 +248,7 @@ def test_an_answer_can_not_be_answered(server: Serve) -> None:
 
 
 def test_a_question_asked_while_the_model_loads_waits_and_is_answered(server: Serve) -> None:
-    rheo = server({"steps": ["Hello"], "load_s": 0.5})
+    rheo = server({"steps": ["Hello"], "load_s": 2})
     turn = rheo.send()
     assert turn.answer.state == "queued"
     assert rheo.client.get("/ready").status_code == 503
@@ -266,7 +266,7 @@ def test_a_conversation_longer_than_the_model_takes_is_refused_with_the_limit(se
     rheo = server({"steps": ["Hello"], "context_window": 10})
     turn = rheo.send("word " * 20)
     assert turn.ended().state == "failed"
-    assert "9" in rheo.watch(turn).bubble.test_id("message-error").text
+    assert "10" in rheo.watch(turn).bubble.test_id("message-error").text
 
 
 def test_ids_of_an_answer_go_back_to_the_model_that_made_them(server: Serve) -> None:
