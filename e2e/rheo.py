@@ -31,6 +31,7 @@ class Rheo:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> "Rheo":
+        assert self.process is None or self.process.poll() is not None, "it runs already"
         with (self.folder / "output.log").open("ab") as log:
             command = [sys.executable, "-m", "app", "serve"]
             self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)

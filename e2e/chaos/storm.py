@@ -99,9 +99,9 @@ class Storm:
         likely: list[tuple[float, Fault]] = [
             (1.0 if self._due("kill") else 0.0, self._kill),
             (0.2 if self._due("kill") > 1 else 0.0, self._kill),
-            (0.9 if self._due("cut") else 0.0, self._cut),
-            (0.3 if self._due("cut") else 0.0, self._cut),
-            (0.7 if self._due("stop") else 0.0, self._stop),
+            (1.0 if self._due("cut") else 0.0, self._cut),
+            (0.7 if self._due("cut") else 0.0, self._cut),
+            (0.9 if self._due("stop") else 0.0, self._stop),
             (0.25, self._hide),
             (0.25, self._reload),
             (0.1, self._fill_queue),
@@ -123,12 +123,13 @@ class Storm:
             self.readers[0].page.wait_for_timeout(self.chance.choice([1, 30, 200]))
         self.ledger.faults[f"kill {how.name}"] += 1
         self._end(how)
-        if self.chance.random() < 0.2:
-            self._ask_nobody()
-        else:
-            self.readers[0].page.wait_for_timeout(self.chance.uniform(0, 1000))
+        unsent = self._ask_nobody() if self.chance.random() < 0.2 else None
+        self.readers[0].page.wait_for_timeout(self.chance.uniform(0, 1000))
         self.world.rheo.start()
         self._verdict.integrity()
+        if unsent is not None:
+            reader, text = unsent
+            reader.ask(text)
 
     def _restart(self, how: signal.Signals) -> None:
         self._end(how)
@@ -140,16 +141,16 @@ class Storm:
         for reader in self.readers:
             reader.server_died()
 
-    def _ask_nobody(self) -> None:
+    def _ask_nobody(self) -> tuple[Reader, str] | None:
+        """Send while the server is down; who did, and what is to be sent again."""
         reader = self.chance.choice(self.readers)
-        if len(reader.asked) >= TURNS:
-            return
+        if len(reader.asked) > TURNS:
+            return None
         self.ledger.faults["asked while down"] += 1
         text = self._question()
         kept = reader.ask_in_vain(text)
         self.ledger.expect(kept, "unsent question kept", f"«{reader.draft[-40:]}» instead of «{text[-40:]}»")
-        self.world.rheo.start()
-        reader.ask(text)
+        return reader, text
 
     def _cut(self) -> None:
         self.ledger.faults["cut line"] += self.world.line.cut_streams()
