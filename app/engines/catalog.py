@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.engines.protocol import Engine, Progress, Report
@@ -110,7 +110,7 @@ def catalog_of(settings: Settings) -> Catalog:
     if settings.engine == "scripted":
         from app.engines.scripted import scripts_of  # noqa: PLC0415  (each engine is imported only where chosen)
 
-        script = scripts_of(settings.script)[0]
+        script = replace(scripts_of(settings.script)[0], stall_s=settings.stall_s)
         return Catalog(script.model, script.load)
     name, local_only = settings.model[0], settings.engine == "local"
 

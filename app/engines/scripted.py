@@ -34,6 +34,7 @@ class Script:
     context_window: int = 4096
     word_tokens: bool = False
     echo: bool = False
+    stall_s: float = 120.0
 
     def load(self, report: Report) -> "ScriptedEngine":
         """An engine that plays this script, after `load_s`."""
@@ -87,12 +88,12 @@ class ScriptedEngine:
         self._lock = threading.Lock()
         self._ids: dict[str, int] = {}
         self._texts: list[str] = []
-        self._steps = self._tokens = self._active = 0
+        self._steps = self._tokens = self._active = self._rebuilt = 0
         self._closed = Event()
 
     @property
     def counters(self) -> Counters:
-        return Counters(self._steps, self._tokens, self._active)
+        return Counters(self._steps, self._tokens, self._active, self._rebuilt)
 
     def encode(self, prompt: Prompt) -> list[int]:
         return [id_ for part in prompt.parts for id_ in part.token_ids or self._encode_text(part.text)]
@@ -120,6 +121,8 @@ class ScriptedEngine:
             for step in self._rest(prompt):
                 if isinstance(step, dict) and "raise" in step:
                     raise RuntimeError(step["raise"])
+                if isinstance(step, dict) and step.get("wedge"):
+                    self._wedge(cancelled)
                 if self._wait(step, cancelled):
                     reason = "cancelled"
                     break
@@ -162,6 +165,13 @@ class ScriptedEngine:
         if self._closed.is_set():
             raise RuntimeError("the engine was closed")
         return cancelled.wait(pause) if pause else cancelled.is_set()
+
+    def _wedge(self, cancelled: Event) -> None:
+        """A step that never returns, as it is noticed of a real model: after `stall_s`, or when nobody wants it."""
+        if not cancelled.wait(self._script.stall_s):
+            with self._lock:
+                self._rebuilt += 1
+            raise TimeoutError(f"It made no step for {self._script.stall_s:g} seconds and was started anew.")
 
     def _count(self, *, active: int = 0, step: int = 0) -> None:
         with self._lock:

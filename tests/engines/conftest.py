@@ -11,8 +11,9 @@ import pytest
 # Nothing may be asked of the network; read when transformers is imported.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from app.engines import weights
+from app.engines import local, weights
 from app.engines.batching import BatchingEngine, load
+from app.engines.local import LocalEngine
 from app.engines.protocol import Progress
 from app.settings import Settings
 
@@ -33,6 +34,14 @@ def progress() -> list[Progress]:
 def engine(model_settings: Settings, progress: list[Progress]) -> Iterator[BatchingEngine]:
     loaded = load(model_settings, "smollm2", progress.append)
     assert isinstance(loaded, BatchingEngine)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="session")
+def local_engine(model_settings: Settings) -> Iterator[LocalEngine]:
+    """The same model, one answer at a time."""
+    loaded = local.load(model_settings, "smollm2", lambda progress: None)
     yield loaded
     loaded.close()
 

@@ -1,5 +1,6 @@
 """The engine on the real model: streams, limits, cancelling, faults and recovery."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -350,6 +351,71 @@ def test_a_model_that_makes_no_step_is_given_up_and_replaced(
             ask(engine, "Hi")
     released.set()
     assert text_of(ask(engine, "Hi"))
+
+
+def test_what_waits_while_the_model_is_stuck_is_told_too_and_the_next_runs_on_a_new_manager(
+    engine: BatchingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B02: the stuck thread is left alone until its step returns, if ever."""
+    model, released, rebuilt = model_of(engine), Event(), engine.counters.rebuilt
+    forward = model.forward
+    stuck: list[int] = []
+
+    def wedged(*args: Any, **kwargs: Any) -> Any:
+        if not stuck:
+            stuck.append(threading.get_ident())
+            released.wait(60)
+        return forward(*args, **kwargs)
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(model, "forward", wedged)
+        patch.setattr(engine._loop, "_stall_s", 0.5)
+        jobs = [pool.submit(ask, engine, "Hi") for _ in range(2)]
+        assert [type(job.exception()) for job in jobs] == [TimeoutError, TimeoutError]
+        # The first is still in its step.
+        assert text_of(ask(engine, "Hi"))
+        assert stuck[0] in {thread.ident for thread in threading.enumerate()}
+    released.set()
+    assert engine.counters.rebuilt == rebuilt + 1
+
+
+@pytest.mark.parametrize("kind", ["processor", "gpu"])
+def test_want_of_memory_is_told_in_words_and_the_next_is_answered(
+    engine: BatchingEngine, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    import torch
+
+    fault = MemoryError() if kind == "processor" else torch.OutOfMemoryError("CUDA out of memory")
+    rebuilt = engine.counters.rebuilt
+
+    def hungry(*args: Any, **kwargs: Any) -> Any:
+        raise fault
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model_of(engine), "forward", hungry)
+        with pytest.raises(Unavailable, match="not enough memory for this answer"):
+            ask(engine, "Hi")
+    assert text_of(ask(engine, "Hi"))
+    assert engine.counters.rebuilt == rebuilt + 1
+
+
+def test_a_manager_whose_thread_is_gone_is_noticed_and_replaced(
+    engine: BatchingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rebuilt = engine.counters.rebuilt
+
+    def leave(*args: Any, **kwargs: Any) -> Any:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "excepthook", lambda _: None)
+        patch.setattr(model_of(engine), "forward", leave)
+        began = time.monotonic()
+        with pytest.raises(RuntimeError, match="thread has ended"):
+            ask(engine, "Hi")
+        assert time.monotonic() - began < 5
+    assert text_of(ask(engine, "Hi"))
+    assert engine.counters.rebuilt == rebuilt + 1
 
 
 def test_closing_ends_running_streams_with_an_error_and_soon(model_settings: Settings) -> None:

@@ -21,11 +21,11 @@ def scripted() -> Engine:
     return Script("scripted", steps, delay_s=0.002).load(lambda progress: None)
 
 
-@pytest.fixture(params=["scripted", "batching"])
+@pytest.fixture(params=["scripted", "batching", "local"])
 def any_engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Each kind; the batching one is loaded once for all tests of engines."""
-    if request.param == "batching":
-        yield request.getfixturevalue("engine")
+    """Each kind; the real ones are loaded once for all tests of engines."""
+    if request.param != "scripted":
+        yield request.getfixturevalue({"batching": "engine", "local": "local_engine"}[request.param])
         return
     made = scripted()
     yield made
@@ -119,7 +119,11 @@ def test_counters_only_grow_and_tell_who_is_in_work(any_engine: Engine) -> None:
     assert after.tokens >= before.tokens + FEW
 
 
-@pytest.mark.parametrize("sampling", [Sampling(seed=1), Sampling(repetition_penalty=1.1)], ids=["seed", "penalty"])
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(seed=1, max_tokens=FEW), Sampling(repetition_penalty=1.1, max_tokens=FEW)],
+    ids=["seed", "penalty"],
+)
 def test_a_choice_that_is_not_supported_is_refused_before_the_run(any_engine: Engine, sampling: Sampling) -> None:
     if sampling.asked() <= any_engine.supports:
         assert outputs(any_engine, sampling)

@@ -17,12 +17,13 @@ _STATUS = {"ready": "ok", "loading": "loading", "failed": "failed"}
 @router.get("/health")
 async def health(request: Request) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
-    state = catalog.state
+    state, engine = catalog.state, catalog.loaded()
     return {
         "status": _STATUS[state.state],
         "model": state.model,
         "progress": round(state.progress, 3),
         "detail": state.detail,
+        "rebuilt": 0 if engine is None else engine.counters.rebuilt,
         "version": app.__version__,
     }
 

@@ -14,6 +14,7 @@ def test_health_is_ok_once_the_model_can_answer(server: Serve) -> None:
         "model": "scripted",
         "progress": 1.0,
         "detail": "scripted",
+        "rebuilt": 0,
         "version": app.__version__,
     }
     assert rheo.client.get("/ready").status_code == 200
@@ -42,3 +43,13 @@ def test_health_says_why_a_model_can_not_be_loaded(server: Serve) -> None:
     state = rheo.page().test_id("model-state")
     assert state["data-state"] == "failed"
     assert "the <file> is broken" in rheo.page().text
+
+
+def test_health_counts_how_often_a_wedged_engine_was_rebuilt(server: Serve) -> None:
+    """B02: the answer ends as a time-out, the next one runs."""
+    rheo = server({"steps": ["one ", {"wedge": True}, "two"]}, stall_s=0.2)
+    rheo.ready()
+    ended = rheo.send().ended()
+    assert (ended.state, ended.ending, ended.text) == ("failed", "timeout", "one ")
+    assert "made no step for 0.2 seconds" in (ended.error or "")
+    assert rheo.client.get("/health").json()["rebuilt"] == 1
