@@ -10,7 +10,7 @@ from app.errors import NotFound
 from app.generation.queries import Run, keep_stop, latest_of, run_of
 from app.web.access import Owner
 from app.web.forms import PostedSeen
-from app.web.frames import HEADERS, MEDIA_TYPE, frames
+from app.web.frames import GONE, HEADERS, MEDIA_TYPE, frames
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
 from app.web.transcripts import bubble_of
@@ -18,10 +18,18 @@ from app.web.transcripts import bubble_of
 router = APIRouter()
 
 
-def _readable(owner: Owner, parts: PartsOf, generation_id: str) -> Run:
-    """The owner's generation. Its session is closed before the stream begins."""
-    with parts.database.read() as session:
-        return run_of(session, owner, generation_id)
+def _readable(request: Request, owner: Owner, parts: PartsOf, generation_id: str) -> Run | None:
+    """The owner's generation. Its session is closed before the stream begins.
+
+    None for a page whose conversation is gone: told an error, htmx would ask for ever.
+    """
+    try:
+        with parts.database.read() as session:
+            return run_of(session, owner, generation_id)
+    except NotFound:
+        if by_htmx(request):
+            return None
+        raise
 
 
 def _place(after: str | None = None, last_event_id: Annotated[str | None, Header()] = None) -> int | None:
@@ -35,22 +43,25 @@ def _place(after: str | None = None, last_event_id: Annotated[str | None, Header
 @router.get("/generations/{generation_id}/stream")
 async def stream(
     request: Request,
+    *,
     owner: Owner,
     parts: PartsOf,
-    found: Annotated[Run, Depends(_readable, scope="function")],
+    generation_id: str,
+    found: Annotated[Run | None, Depends(_readable, scope="function")],
     place: Annotated[int | None, Depends(_place)],
 ) -> Response:
     """The events of one answer. Reading never starts work."""
-    pages = pages_of(request)
+    if found is None:
+        return Response(GONE, media_type=MEDIA_TYPE, headers=HEADERS)
     if not found.message.active or found.generation.ended_at is not None:
         place = None  # all is saved, or another run goes on with it: the whole bubble says it best
 
     def whole() -> str | None:
-        return _whole(parts, request, owner, found.generation.id)
+        return _whole(parts, request, owner, generation_id)
 
     body = frames(
         parts.events,
-        pages,
+        pages_of(request),
         found.generation.id,
         found.message.id,
         after=place,

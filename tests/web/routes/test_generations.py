@@ -356,3 +356,14 @@ def test_a22_no_stream_stays_open_after_its_reader_or_its_answer(server: Serve) 
 
 def readers(rheo: Running, turn: Turn) -> int:
     return len(rheo.parts.events._channels[turn.generation_id].waiting)  # type: ignore[attr-defined]
+
+
+def test_a_page_that_connects_again_after_its_conversation_was_deleted_is_told_and_asks_no_more(server: Serve) -> None:
+    rheo = server({"steps": ["one ", {"sleep_s": 30}]})
+    turn = rheo.send()
+    path = turn.stream_path
+    turn.running("one ")
+    rheo.client.post(f"{turn.path}/deletion")
+    (frame,) = rheo.frames(path, last_id="1")
+    assert frame.event == "done"
+    assert rheo.client.get(path).status_code == 404
