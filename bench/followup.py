@@ -20,6 +20,8 @@ def measure(plan: Plan) -> Section:
         _ask(server, "Hello", "/conversations")
         pairs, reused, lengths = [], [], []
         for number in range(plan.pairs(7)):
+            if pairs and plan.late:
+                break
             fresh = _ask(server, long_text(LENGTH), "/conversations")
             second = _ask(server, "And what was seen on day 3?", fresh.conversation)
             cost = counts(server, second.generation)

@@ -3,6 +3,9 @@
 import time
 from dataclasses import dataclass, field
 
+LATE_S = 600
+"""Of the fifteen minutes that a whole run may take."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -18,6 +21,11 @@ class Plan:
     def note(self, words: str) -> None:
         """Tell the person at the terminal what is going on."""
         print(f"  [{time.perf_counter() - self.began:5.0f} s] {words}", flush=True)
+
+    @property
+    def late(self) -> bool:
+        """Whether the machine is so slow that one of each must do from here on."""
+        return time.perf_counter() - self.began > LATE_S
 
     @property
     def minutes(self) -> float:

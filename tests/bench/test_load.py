@@ -1,7 +1,7 @@
 """What the clients ask: prompts that nothing earlier can shorten."""
 
 from bench.client import request
-from bench.load import long_text, questions
+from bench.load import NUMBERED, long_text, questions
 
 
 def test_no_question_is_asked_twice() -> None:
@@ -13,6 +13,13 @@ def test_long_texts_differ_from_their_first_words() -> None:
     first, second = long_text(1500), long_text(1500)
     assert first[:12] != second[:12]
     assert len(first) > 4000
+
+
+def test_only_the_answer_itself_counts_as_its_first_text() -> None:
+    assert NUMBERED.search(b"id: 1\ndata: <hx-partial>Once</hx-partial>\n\n")
+    assert NUMBERED.search(b"data: <hx-partial>Once</hx-partial>\nid: 1\n\n")
+    assert not NUMBERED.search(b"data: <hx-partial>Reading the conversation... id: 1 %</hx-partial>\n\n")
+    assert not NUMBERED.search(b": ping\n\n")
 
 
 def test_a_form_is_posted_as_htmx_does() -> None:
