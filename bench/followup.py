@@ -18,7 +18,8 @@ def measure(plan: Plan) -> Section:
     with rheo(temperature=0, max_tokens=TOKENS) as server:
         server.wait("/ready")
         _ask(server, "Hello", "/conversations")
-        pairs, reused, lengths = [], [], []
+        pairs: list[tuple[float, float]] = []
+        reused, lengths = [], []
         for number in range(plan.pairs(7)):
             if pairs and plan.late:
                 break
