@@ -34,7 +34,7 @@ class ChatTemplate:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._jinja: str | None = None if tokenizer.chat_template else PLAIN
+        self._jinja: str | None = None if tokenizer.chat_template else _plain(tokenizer)
         self.name = "own" if tokenizer.chat_template else "plain"
         # split_special_tokens switches the shared tokenizer over while it encodes: two at once would make text
         # of a template's own control tokens, or control tokens of a person's text.
@@ -156,6 +156,12 @@ class ChatTemplate:
             return []
         coded = self._tokenizer(text, add_special_tokens=False, split_special_tokens=split, verbose=False)
         return list(coded["input_ids"])
+
+
+def _plain(tokenizer: Any) -> str:
+    # Some base models write nonsense without the token that began all they have read.
+    begun = tokenizer.bos_token_id is not None and tokenizer("a").input_ids[:1] == [tokenizer.bos_token_id]
+    return "{{- bos_token -}}" + PLAIN if begun else PLAIN
 
 
 def _joined(turns: Iterable[Turn]) -> list[Turn]:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 import tiny
-from asking import ask, ending_of, exact, ids_of, text_of
+from asking import ask, ending_of, exact, ids_of, text_of, user
 
 from app.engines import batching, local
 from app.engines.batching import BatchingEngine
+from app.engines.chat_template import ChatTemplate
 from app.engines.decoding import Vocabulary
 from app.engines.local import LocalEngine
 from app.engines.protocol import Engine, Sampling
@@ -97,3 +98,13 @@ def test_a_base_model_gets_a_plain_template_that_is_named(tmp_path: Path) -> Non
         assert len(ids_of(ask(engine, "Hello"))) > 0
     finally:
         engine.close()
+
+
+@pytest.mark.parametrize(("kind", "begins"), [("llama", True), ("gpt2", False)])
+def test_the_plain_template_begins_as_the_models_own_texts_did(kind: str, begins: bool, tmp_path: Path) -> None:
+    from app.engines import models
+
+    tokenizer = models.load_tokenizer(tiny.KINDS[kind](tmp_path), exact())
+    ids = ChatTemplate(tokenizer).encode(user("Hello <s>"))
+    assert (ids[0] == tokenizer.bos_token_id) == begins
+    assert ids.count(tokenizer.bos_token_id) == begins

@@ -49,7 +49,7 @@ def llama(folder: Path) -> Path:
     raw = _sentencepiece(model_type="bpe", vocab_size=500, byte_fallback=True)
     (folder / "tokenizer.model").write_bytes(raw)
     names = {"eos_token": "</s>", "unk_token": "<unk>", "bos_token": "<s>"}
-    config = {"tokenizer_class": "LlamaTokenizer", "legacy": False, **names}
+    config = {"tokenizer_class": "LlamaTokenizer", "legacy": False, "add_bos_token": True, **names}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return _save(folder, "LlamaConfig", vocabulary=512, num_key_value_heads=2)
 
