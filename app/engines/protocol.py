@@ -102,7 +102,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far loading is, 0..1 overall. `stage` is a word for the person: reading, converting, warming."""
+    """How far loading is, 0..1 overall. `stage` is a word for the person: fetching, reading, converting, warming."""
 
     stage: str
     fraction: float

@@ -207,6 +207,29 @@ def test_a_name_that_no_hub_would_take_is_refused() -> None:
         load("nothing--here")
 
 
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("GatedRepoError", "only to those who have accepted its terms there; set HF_TOKEN"),
+        ("RepositoryNotFoundError", "There is no model someone/tiny: neither here nor, for all to see, on the hub"),
+        ("HfHubHTTPError", "can't be fetched from the hub: no"),
+    ],
+)
+def test_what_the_hub_says_is_told_in_words(fault: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx2
+    import huggingface_hub
+
+    def ask_hub(name: str, local_files_only: bool = False, **_: object) -> str:
+        if local_files_only:
+            raise huggingface_hub.errors.LocalEntryNotFoundError("no")
+        answer = httpx2.Response(403, request=httpx2.Request("GET", "https://hub.test"))
+        raise getattr(huggingface_hub.errors, fault)("no", response=answer)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", ask_hub)
+    with pytest.raises((Invalid, Unavailable), match=words):
+        load("someone/tiny")
+
+
 def test_after_every_refusal_a_good_model_loads(folder: Path, tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "nowhere", "someone/unknown-model"):
         with pytest.raises(AppError):
