@@ -27,15 +27,17 @@ class Generator:
         # What a model's maker thinks good would be added to what we ask for: penalties, forced tokens, beams.
         model.generation_config = GenerationConfig()
         self._hooks = ExitStack()
+        layers = list(_layers(model))
+        self._depth = len(layers)
         hooks = [model.register_forward_hook(stepped)]
-        hooks += [layer.register_forward_pre_hook(self._pass) for layer in _layers(model)]
+        hooks += [layer.register_forward_pre_hook(self._pass) for layer in layers]
         for hook in hooks:
             self._hooks.callback(hook.remove)
 
     def run(self, request: Request, go_on: Callable[[], bool], made: Callable[[int], None]) -> None:
         """Fill a request; `made` is told how many tokens are new. Raises what the model raises."""
         # Each thread has its own: one that was given up may still be stuck within the model.
-        self._here.go_on = go_on
+        self._here.passed = self._passing(request, go_on)
         choice = request.choice
         told = Told(request, made, go_on)
         choosing = Choosing(choice, len(request.prompt_ids), self._model.device)
@@ -59,9 +61,23 @@ class Generator:
         self._hooks.close()
 
     def _pass(self, *_: object) -> None:
-        go_on = getattr(self._here, "go_on", None)
-        if go_on is not None and not go_on():
-            raise Left
+        passed = getattr(self._here, "passed", None)
+        if passed is not None:
+            passed()
+
+    def _passing(self, request: Request, go_on: Callable[[], bool]) -> Callable[[], None]:
+        """What is done at each layer. In the first step, which reads the prompt, they tell how far it is."""
+        done = 0
+
+        def passed() -> None:
+            nonlocal done
+            if not go_on():
+                raise Left
+            if done < self._depth:
+                request.note_reading(len(request.prompt_ids) * done // self._depth)
+                done += 1
+
+        return passed
 
     def _config(self, choice: Choice) -> GenerationConfig:
         return GenerationConfig(

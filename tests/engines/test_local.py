@@ -44,9 +44,37 @@ def test_it_takes_every_field_of_sampling(engine: LocalEngine) -> None:
 def test_a_stream_reads_then_answers_then_ends_once(engine: LocalEngine) -> None:
     """B22."""
     outputs = ask(engine, "Hello")
-    assert [type(output) for output in outputs] == [Reading, *[Piece] * 8, Ending]
+    kinds = [type(output) for output in outputs]
+    assert kinds == sorted(kinds, key=[Reading, Piece, Ending].index)
+    assert (kinds.count(Piece), kinds.count(Ending)) == (8, 1)
     assert ending_of(outputs) == Ending("length", len(engine.encode(user("Hello"))), 0, 8)
     assert engine.counters.active == 0
+
+
+def test_it_tells_how_far_the_prompt_is_read(engine: LocalEngine, model: Any) -> None:
+    """After one layer of two: the request's reader sees it while the step runs."""
+    reached, go_on = Event(), Event()
+
+    def hold(*_: Any) -> None:
+        reached.set()
+        go_on.wait(10)
+
+    hook = model.model.layers[1].register_forward_hook(hold)
+    try:
+        stream = engine.stream(user("Hello"), GREEDY, Event())
+        total = len(engine.encode(user("Hello")))
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(next, stream)
+            assert reached.wait(10)
+            seen = [first.result()]
+            while seen[-1] != Reading(total * 2 // 3, total):
+                seen.append(next(stream))
+            go_on.set()
+        assert all(isinstance(output, Reading) for output in seen)
+        assert isinstance(list(stream)[-1], Ending)
+    finally:
+        go_on.set()
+        hook.remove()
 
 
 def test_the_same_seed_gives_the_same_text_under_load_and_another_seed_another(engine: LocalEngine) -> None:
@@ -276,7 +304,6 @@ def test_a_step_that_never_returns_ends_as_a_time_out_and_the_line_goes_on(
     rebuilt = engine.counters.rebuilt
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(model, "forward", wedged)
-        patch.setattr(engine, "_stall_s", 0.3)
         patch.setattr(engine._worker, "_stall_s", 0.3)
         first = pool.submit(ask, engine, "Hello")
         assert stuck.wait(10)
