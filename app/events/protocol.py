@@ -26,13 +26,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Where a run stands before its text comes. It has no number and is not kept: only the latest counts.
+    """Where a run stands while no text comes. It has no number and is not kept: only the latest counts.
 
     "waiting": `done` others come before it. "reading": `done` of `total` prompt tokens are read.
+    "unsaved": it has ended, and that can't be saved yet.
     """
 
-    kind: Literal["waiting", "reading"]
-    done: int
+    kind: Literal["waiting", "reading", "unsaved"]
+    done: int = 0
     total: int = 0
 
 

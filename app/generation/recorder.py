@@ -135,6 +135,7 @@ class Recorder:
         """
         pause = FIRST_PAUSE_S
         while not self._saved(job, said, outcome):
+            self._events.note(job.generation_id, Notice("unsaved"))
             if job.cancellation.leaving.wait(pause):
                 return
             pause = min(pause * 2, LONGEST_PAUSE_S)
