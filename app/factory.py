@@ -68,7 +68,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
 def _parts(settings: Settings) -> Parts:
     database = Database(settings.sqlite_url)
     upgrade(database)
-    events = TableEventLog(database, settings.save_s, settings.expiry_s)
+    events = TableEventLog(database, settings.save_s, settings.pace_s, settings.expiry_s)
     catalog = catalog_of(settings)
     sampling = Sampling(temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens)
     recorder = Recorder(database, events, catalog, sampling)

@@ -43,7 +43,7 @@ ROWS = [
         f"VALUES ('g{chat}', 'c{chat}m9', 4, '2026-01-0{chat} 10:09:00')"
         for chat in (1, 2, 3)
     ),
-    "INSERT INTO generation_pieces VALUES ('g3', 5, 'piece', '[1, 2]')",
+    "INSERT INTO generation_pieces (generation_id, number, text, token_ids) VALUES ('g3', 5, 'piece', '[1, 2]')",
 ]
 
 

@@ -10,18 +10,17 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
 
-from sqlalchemy import JSON, Integer, String, Text, delete, insert, select
+from sqlalchemy import JSON, String, Text, delete, insert, select
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.database import Base, Database
+from app.events.channel import Channel, Waiter
 from app.events.protocol import Event, Gap, Notice, Snapshot
 
 log = logging.getLogger(__name__)
 
-LONGEST_BATCH = 2_000
-"""Events handed to a reader at one time, so that a long replay comes in bounded frames."""
+GATHER_S = 0.002
 LONGEST_BACKLOG = 20_000
 """Events that may wait for the writer before workers are held up."""
 
@@ -31,50 +30,25 @@ class PieceRow(Base):
 
     __tablename__ = "generation_pieces"
 
-    generation_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    # In the order in which they come, and without an index: a key by run would write a page of its own for
+    # each running answer at every commit, five times the work. What reads by run reads little, or at a start.
+    id: Mapped[int] = mapped_column(primary_key=True)
+    generation_id: Mapped[str] = mapped_column(String(32))
+    number: Mapped[int]
     text: Mapped[str] = mapped_column(Text)
     token_ids: Mapped[list[int]] = mapped_column(JSON)
-
-
-@dataclass(eq=False)
-class _Channel:
-    """The events of one run that are kept, and who waits for more."""
-
-    run: str
-    first: int
-    """The number before the first event held: readers can go on from here or later."""
-    appended: int
-    """The number of the last event appended, kept or not."""
-    kept: list[Event] = field(default_factory=list)
-    waiting: set[asyncio.Event] = field(default_factory=set)
-    expires_at: float | None = None
-    notice: Notice | None = None
-    fault: Exception | None = None
-    """What kept pieces of this run from being saved."""
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.kept)
-
-    @property
-    def ended(self) -> bool:
-        return bool(self.kept) and self.kept[-1].last
-
-    def since(self, number: int) -> list[Event]:
-        start = number - self.first
-        return self.kept[start : start + LONGEST_BATCH]
 
 
 class TableEventLog:
     """An `EventLog` whose pieces are rows of `generation_pieces`."""
 
-    def __init__(self, database: Database, save_s: float = 0.04, expiry_s: float = 60) -> None:
+    def __init__(self, database: Database, save_s: float = 0.02, pace_s: float = 0.045, expiry_s: float = 60) -> None:
         self._database = database
         self._save_s = save_s
+        self._pace_s = pace_s
         self._expiry_s = expiry_s
-        self._channels: dict[str, _Channel] = {}
-        self._pending: list[tuple[_Channel, Event]] = []
+        self._channels: dict[str, Channel] = {}
+        self._pending: list[tuple[Channel, Event]] = []
         self._changed = threading.Condition()
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -112,15 +86,17 @@ class TableEventLog:
         channel = await asyncio.to_thread(self._open, run)
         if not channel.first <= after <= channel.last:
             raise Gap(f"{run} holds {channel.first + 1} to {channel.last}, asked after {after}")
-        more = asyncio.Event()
-        channel.waiting.add(more)
+        waiter = Waiter(silence_s)
+        channel.waiting.add(waiter)
         told: Notice | None = None
+        paced_until = 0.0
         try:
             while not self._closed:
-                more.clear()
+                waiter.clear()
                 if batch := channel.since(after):
                     yield batch
                     after = batch[-1].number
+                    paced_until = self._loop.time() + self._pace_s
                     if batch[-1].last:
                         return
                     continue
@@ -130,13 +106,14 @@ class TableEventLog:
                     told = channel.notice
                     yield told
                     continue
-                try:
-                    async with asyncio.timeout(silence_s):
-                        await more.wait()
-                except TimeoutError:
+                if not await waiter.wait():
                     yield []
+                elif (left := paced_until - self._loop.time()) > 0:
+                    # A page draws each frame: of a fast model it gets more at a time, not more often.
+                    await asyncio.sleep(left)
         finally:
-            channel.waiting.discard(more)
+            channel.waiting.discard(waiter)
+            waiter.close()
 
     def discard(self, runs: Iterable[str]) -> None:
         gone = list(runs)
@@ -171,7 +148,7 @@ class TableEventLog:
                 self._changed.notify_all()
             return channel.appended
 
-    def _open(self, run: str) -> _Channel:
+    def _open(self, run: str) -> Channel:
         with self._changed:
             if (channel := self._channels.get(run)) is not None:
                 return channel
@@ -179,7 +156,7 @@ class TableEventLog:
         # Earlier pieces may have been folded into the message: then the log starts where they ended.
         first = rows[0].number - 1 if rows else 0
         with self._changed:
-            fresh = _Channel(run, first=first, appended=first + len(rows), kept=rows)
+            fresh = Channel(run, first=first, appended=first + len(rows), kept=rows)
             return self._channels.setdefault(run, fresh)
 
     def _rows(self, run: str, after: int) -> list[Event]:
@@ -194,7 +171,9 @@ class TableEventLog:
     def _write(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._closed, timeout=self._until_expiry())
+                if self._changed.wait_for(lambda: self._pending or self._closed, timeout=self._until_expiry()):
+                    # One step of a model makes a token for each of its answers: let them come into one commit.
+                    self._changed.wait_for(lambda: self._closed, timeout=GATHER_S)
                 batch, self._pending = self._pending, []
                 self._changed.notify_all()
                 if not batch and self._closed:
@@ -210,7 +189,7 @@ class TableEventLog:
         with self._changed:
             self._changed.wait_for(lambda: self._closed, timeout=max(0.0, seconds))
 
-    def _keep(self, batch: list[tuple[_Channel, Event]]) -> None:
+    def _keep(self, batch: list[tuple[Channel, Event]]) -> None:
         rows = [
             {
                 "generation_id": channel.run,
@@ -231,7 +210,7 @@ class TableEventLog:
             return
         self._show(batch)
 
-    def _drop(self, batch: list[tuple[_Channel, Event]], error: Exception) -> None:
+    def _drop(self, batch: list[tuple[Channel, Event]], error: Exception) -> None:
         """What is not on disk is not shown. Its workers learn it at their next append and end their answers."""
         with self._changed:
             dropped = {channel for channel, _ in batch}
@@ -242,7 +221,7 @@ class TableEventLog:
                 channel.appended = channel.last
         self._show([(channel, Event(channel.last + 1, last=True)) for channel in ended])
 
-    def _show(self, batch: list[tuple[_Channel, Event]]) -> None:
+    def _show(self, batch: list[tuple[Channel, Event]]) -> None:
         with self._changed:
             for channel, event in batch:
                 channel.kept.append(event)
@@ -250,7 +229,7 @@ class TableEventLog:
                     channel.expires_at = time.monotonic() + self._expiry_s
         self._wake({channel for channel, _ in batch})
 
-    def _wake(self, channels: Iterable[_Channel]) -> None:
+    def _wake(self, channels: Iterable[Channel]) -> None:
         if self._loop is None or self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(_wake_readers, list(channels))
@@ -269,7 +248,7 @@ class TableEventLog:
             log.exception("Pieces of ended answers could not be removed; the next start will")
 
 
-def _wake_readers(channels: list[_Channel]) -> None:
+def _wake_readers(channels: list[Channel]) -> None:
     for channel in channels:
         for waiting in channel.waiting:
-            waiting.set()
+            waiting.wake()

@@ -23,6 +23,8 @@ class Pages:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            # They do not change while we serve; to look costs more than to render a small one.
+            auto_reload=False,
         )
         environment.globals |= names
         environment.globals["asset"] = lambda name: root_path + assets.path(name)

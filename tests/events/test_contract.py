@@ -118,7 +118,12 @@ def test_a_number_above_the_last_is_a_gap(log: EventLog, after: int) -> None:
 
 def test_a_number_older_than_what_is_kept_is_a_gap(open_log: Open, database: Database) -> None:
     with database.write() as session:
-        session.execute(text("INSERT INTO generation_pieces VALUES ('run', 5, 'e', '[]'), ('run', 6, 'f', '[]')"))
+        session.execute(
+            text(
+                "INSERT INTO generation_pieces (generation_id, number, text, token_ids) "
+                "VALUES ('run', 5, 'e', '[]'), ('run', 6, 'f', '[]')"
+            )
+        )
     log = open_log()
     with pytest.raises(Gap):
         read(log, after=3)
