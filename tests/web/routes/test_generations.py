@@ -209,7 +209,7 @@ def test_a_stream_that_is_cut_at_fifty_places_loses_and_doubles_nothing(server: 
     # A reader that comes after the end gets the whole bubble at once.
     assert turn.answer.text.startswith(watched.streamed)
     assert watched.text.split() == turn.answer.text.split()
-    assert turn.answer.text == " ".join(str(number) for number in range(500))
+    assert turn.answer.text == " ".join(str(number) for number in range(900))
 
 
 def test_two_readers_at_once_read_the_same(server: Serve) -> None:
