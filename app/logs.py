@@ -16,5 +16,5 @@ def write_logs(folder: Path) -> None:
         folder / "rheo.log", maxBytes=LARGEST_FILE, backupCount=FILES, encoding="utf-8"
     )
     logging.basicConfig(level=logging.INFO, format=FORMAT, handlers=[logging.StreamHandler(), file], force=True)
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for chatty in ("alembic", "httpx", "ContinuousBatchingLogger"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
