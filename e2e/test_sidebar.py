@@ -119,6 +119,7 @@ def test_g07_titles_are_text_in_every_place(rheo: Rheo, chat: Chat, page: Page, 
     begin(rheo, chat, "Harmless")
     second = context.new_page()
     second.goto(page.url)
+    page.bring_to_front()  # a tab behind another paints once a second
     link = page.locator(".conversation-link[aria-current=page]")
     for title in TITLES:
         page.locator("[aria-current=page] ~ .entry-more").click()
@@ -134,15 +135,19 @@ def test_g07_titles_are_text_in_every_place(rheo: Rheo, chat: Chat, page: Page, 
         page.locator("[aria-current=page] ~ .entry-more").click()
         page.get_by_role("link", name="Delete", exact=True).click()
         expect(page.get_by_role("dialog")).to_contain_text(f"“{title}” and all its messages")
+        expect(page.get_by_role("dialog").get_by_text("and all its messages").locator("*")).to_have_count(0)
         page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        if not title.startswith("<"):
+            continue
+        page.reload()
+        expect(link).to_have_text(title)
+        expect(page).to_have_title(f"{title} – Rheo")
+        expect(page.get_by_test_id("conversation-title")).to_have_text(title)
         page.locator("[aria-current=page] ~ .entry-more").click()
         page.get_by_role("link", name="Rename", exact=True).click()
         expect(page.get_by_label("Title", exact=True)).to_have_value(title)
         page.keyboard.press("Escape")
-        expect(page.get_by_role("dialog")).to_have_count(0)
-        page.reload()
-        expect(link).to_have_text(title)
-        expect(page).to_have_title(f"{title} – Rheo")
     expect(page.locator("[onerror], [onfocus], [hx-trigger=load], script:not([src])")).to_have_count(0)
 
 

@@ -1,14 +1,17 @@
 // The view follows the end of the transcript while the reader is there; any move upwards lets go.
 
 const NEAR = 64;
+// The browser smooths a move over as much as this; the end goes on meanwhile.
+const MOVE_MS = 1000;
 const page = document.scrollingElement;
 const messages = document.getElementById("messages");
 const button = document.getElementById("to-latest");
 const place = () => `rheo-place:${location.pathname}`;
 let following = true;
-// Where the view and the end were when last looked at.
+// Where the view was when last looked at, and the end when the reader last set out downwards.
 let known = 0;
 let end = 0;
+let setOutAt = -Infinity;
 
 // A view that stands higher than we left it was moved by the reader, unless it was only pressed against the
 // end. Whoever moves down to about where the end was follows again; it may have gone on since.
@@ -18,7 +21,7 @@ function look() {
   if (top < known - 1 && top < bottom - 1) following = false;
   else if (top > known && top >= Math.min(end, bottom) - NEAR) following = true;
   known = top;
-  end = bottom;
+  if (performance.now() - setOutAt > MOVE_MS) end = bottom;
   button.hidden = following || bottom - top <= NEAR;
 }
 
@@ -27,7 +30,6 @@ function toEnd() {
   messages.style.minHeight = "";
   page.scrollTop = page.scrollHeight;
   known = page.scrollTop;
-  end = page.scrollHeight - page.clientHeight;
   button.hidden = true;
 }
 
@@ -40,12 +42,20 @@ addEventListener("scroll", look, { passive: true });
 
 // The intent comes before the movement: the next word must not pull the view back.
 const letGo = () => page.scrollTop > 0 && (following = false);
+const setOut = () => {
+  end = page.scrollHeight - page.clientHeight;
+  setOutAt = performance.now();
+};
 const scrollsItself = (target) => target.closest?.("textarea, dialog, .sidebar");
 let touched = 0;
-addEventListener("wheel", (event) => event.deltaY < 0 && !scrollsItself(event.target) && letGo(), { passive: true });
+addEventListener("wheel", (event) => scrollsItself(event.target) || (event.deltaY < 0 ? letGo() : setOut()), { passive: true });
 addEventListener("touchstart", (event) => (touched = event.touches[0].clientY), { passive: true });
-addEventListener("touchmove", (event) => event.touches[0].clientY > touched + 2 && !scrollsItself(event.target) && letGo(), { passive: true });
-addEventListener("keydown", (event) => ["PageUp", "Home", "ArrowUp"].includes(event.key) && !event.target.closest?.("textarea, input") && letGo());
+addEventListener("touchmove", (event) => scrollsItself(event.target) || (event.touches[0].clientY > touched + 2 ? letGo() : setOut()), { passive: true });
+addEventListener("keydown", (event) => {
+  if (event.target.closest?.("textarea, input")) return;
+  if (["PageUp", "Home", "ArrowUp"].includes(event.key)) letGo();
+  if (["PageDown", "End", "ArrowDown", " "].includes(event.key)) setOut();
+});
 
 button.addEventListener("click", () => {
   toEnd();
@@ -78,6 +88,7 @@ addEventListener("pagehide", () => {
 });
 
 function start() {
+  end = page.scrollHeight - page.clientHeight;
   let left = null;
   try {
     left = sessionStorage.getItem(place());
@@ -90,6 +101,7 @@ function start() {
     page.scrollTop = known = Number(left);
   } else if (location.hash && document.querySelector(":target")) {
     following = false;
+    known = page.scrollTop;
   } else {
     toEnd();
   }
