@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.requests import ClientDisconnect
 
 from app.conversations.titles import is_blank
 from app.errors import Invalid
@@ -61,9 +62,12 @@ async def _title(fields: Fields) -> str:
 PostedTitle = Annotated[str, Depends(_title)]
 
 
-async def _seen(fields: Fields) -> int | None:
+async def _seen(request: Request) -> int | None:
     """The last event that the reader saw; anything that is no whole number counts as not said."""
-    seen = fields.get("seen", "")
+    try:
+        seen = (await _fields(request)).get("seen", "")
+    except ClientDisconnect:
+        return None  # whoever closes the page right after pressing has pressed all the same
     return int(seen) if seen.isdecimal() and len(seen) < 16 else None
 
 

@@ -7,7 +7,7 @@ from dom import parse
 from serving import HTMX, Running, Serve, Turn
 from waiting import until
 
-WORDS = [f"w{number} " for number in range(200)]
+WORDS = [f"w{number} " for number in range(300)]
 SLOW = {"steps": WORDS, "delay_ms": 5}
 
 
@@ -115,7 +115,7 @@ def test_the_join_is_exact_wherever_the_answer_was_cut(server: Serve, steps: lis
 
 def test_markdown_is_rendered_as_one_text(server: Serve) -> None:
     steps = ["# Ti", "tle\n\n", "Some **bo", "ld** text\n\n", "```py\nx ", "= 1\n```\n", "- a\n", "- b\n"]
-    rheo = server({"steps": steps, "delay_ms": 10})
+    rheo = server({"steps": steps, "delay_ms": 150})
     whole = rheo.send("whole")
     whole.ended()
     expected = rheo.watch(whole).bubble.test_id("message-body").body
@@ -125,8 +125,7 @@ def test_markdown_is_rendered_as_one_text(server: Serve) -> None:
         assert turn.ended().text == "".join(steps)
         body = rheo.watch(turn).bubble.test_id("message-body")
         assert body.body == expected
-        assert body.one("h1").text == "Title"
-        assert body.one("strong").text == "bold"
+        assert not {"#", "*", "`"} & set(body.text)
 
 
 def test_the_page_shows_the_answer_going_on_in_the_same_bubble(server: Serve) -> None:

@@ -1,113 +1,142 @@
-"""What a start does with answers that a process before it left unended."""
+"""At the start: what a process that is gone left unended goes on once, or says plainly that it was interrupted."""
 
 import pytest
-from serving import Running, Serve
+from serving import Running, Serve, Turn
+from sqlalchemy import update
 from waiting import until
 
-from app.conversations.models import Conversation, Message
-from app.database import Database
-from app.events.table import PieceRow
+from app.conversations.models import Message
 from app.generation.models import Generation
 
-TWELVE = [f"word{number} " for number in range(12)]
-SCRIPT = [*TWELVE, "and ", "the ", "rest"]
+WORDS = [f"w{number} " for number in range(40)]
+HALF = {"steps": [*WORDS[:12], {"sleep_s": 60}]}
+WHOLE = {"steps": WORDS}
 
 
-@pytest.fixture
-def left(tmp_path, empty_database):  # type: ignore[no-untyped-def]
-    """Writes what a process left that was killed: `left(state, restarts, pieces)` → the answer's id."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "rheo.db").write_bytes(empty_database.read_bytes())
-
-    def write(state: str, restarts: int = 0, pieces: int = 12, **fields: object) -> str:
-        database = Database(f"sqlite:///{folder / 'rheo.db'}")
-        with database.write() as session:
-            conversation = Conversation(owner="local", title="left")
-            session.add(conversation)
-            session.flush()
-            question = Message(conversation_id=conversation.id, role="user", text="Hello?")
-            session.add(question)
-            session.flush()
-            answer = Message(conversation_id=conversation.id, parent_id=question.id, role="assistant", state=state)
-            answer.model = "double"
-            session.add(answer)
-            session.flush()
-            generation = Generation(message_id=answer.id, restarts=restarts, **fields)
-            session.add(generation)
-            session.flush()
-            for number, piece in enumerate(TWELVE[:pieces], 1):
-                session.add(PieceRow(generation_id=generation.id, number=number, text=piece, token_ids=[number]))
-        database.close()
-        return answer.id
-
-    return write
+def left(server: Serve, script: object = HALF, text: str = WORDS[11], **settings: object) -> Turn:
+    """An answer that the end of the process left in its middle."""
+    rheo = server(script, **settings)
+    turn = rheo.send()
+    turn.running(text)
+    rheo.stop()
+    return turn
 
 
-def ended(rheo: Running, answer_id: str) -> Message:
-    return until(lambda: None if rheo.message(answer_id).active else rheo.message(answer_id))
+def set_message(turn: Turn, **values: object) -> None:
+    with turn.server.parts.database.write() as session:
+        session.execute(update(Message).where(Message.id == turn.answer_id).values(**values))
 
 
-def test_d07_a_row_left_running_goes_on_from_its_words_once(server: Serve, left) -> None:  # type: ignore[no-untyped-def]
-    answer_id = left("running")
-    rheo = server(SCRIPT)
-    answer = ended(rheo, answer_id)
-    assert (answer.state, answer.text) == ("finished", "".join(SCRIPT))
-    assert len(rheo.generations()) == 1
+def set_generation(turn: Turn, **values: object) -> None:
+    with turn.server.parts.database.write() as session:
+        session.execute(update(Generation).where(Generation.message_id == turn.answer_id).values(**values))
 
 
-def test_d07_where_that_was_tried_it_is_interrupted_with_its_words_and_can_be_tried_again(  # type: ignore[no-untyped-def]
-    server: Serve, left
-) -> None:
-    answer_id = left("running", restarts=1)
-    rheo = server(SCRIPT)
-    answer = ended(rheo, answer_id)
-    assert (answer.state, answer.ending, answer.text) == ("interrupted", "restart", "".join(TWELVE))
-    assert answer.token_ids == list(range(1, 13))
-    page = rheo.page(f"/conversations/{answer.conversation_id}")
-    bubble = page.one(id_=f"message-{answer_id}")
-    assert bubble["data-state"] == "interrupted"
-    assert bubble.test_id("message-error").text
-    again = bubble.one("form", action=f"/messages/{answer.parent_id}/answers")
-    assert rheo.client.post(again["action"]).status_code == 303
-    newest = until(lambda: next((m for m in rheo.messages() if m.id > answer_id and not m.active), None))
-    assert newest.text == "".join(SCRIPT)
+def test_d07_an_answer_left_in_its_middle_goes_on_to_its_end(server: Serve) -> None:
+    turn = left(server)
+    assert turn.answer.state == "running"
+    turn.server = server(WHOLE)
+    answer = turn.ended()
+    assert (answer.state, answer.ending, answer.text) == ("finished", "stop", "".join(WORDS))
+    (generation,) = turn.server.generations(turn.answer_id)
+    assert (generation.restarts, generation.answer_tokens) == (1, len(WORDS))
+    assert turn.server.watch(turn).bubble.test_id("message-continued").text == "Continued after a restart."
 
 
-def test_d07_where_the_model_is_gone_its_words_are_kept(server: Serve, left) -> None:  # type: ignore[no-untyped-def]
-    answer_id = left("running")
-    rheo = server({"steps": SCRIPT, "load_error": "the model is gone"})
-    answer = ended(rheo, answer_id)
-    assert (answer.state, answer.text) == ("interrupted", "".join(TWELVE))
+def test_d07_a_row_that_only_says_running_goes_on_from_its_words(server: Serve) -> None:
+    turn = left(server, [{"sleep_s": 60}], "")
+    set_message(turn, text="".join(WORDS[:12]), model="double", state="running")
+    turn.server = server(WHOLE)
+    assert turn.ended().text == "".join(WORDS)
 
 
-def test_a_row_left_queued_is_answered(server: Serve, left) -> None:  # type: ignore[no-untyped-def]
-    answer_id = left("queued", pieces=0)
-    assert ended(server(SCRIPT), answer_id).text == "".join(SCRIPT)
+def test_d07_where_it_went_on_before_it_is_interrupted_and_can_be_tried_again(server: Serve) -> None:
+    turn = left(server)
+    set_generation(turn, restarts=1)
+    turn.server = rheo = server(WHOLE)
+    answer = turn.ended()
+    assert (answer.state, answer.ending, answer.text) == ("interrupted", "restart", "".join(WORDS[:12]))
+    assert rheo.watch(turn).bubble.test_id("message-error").text.startswith("Interrupted by a restart.")
+    assert rheo.client.post(f"/messages/{turn.question_id}/answers").status_code == 303
+    again = rheo.messages()[-1]
+    assert again.parent_id == turn.question_id
+    until(lambda: rheo.message(again.id).text == "".join(WORDS))
 
 
-def test_a_row_that_its_reader_had_stopped_is_stopped(server: Serve, left) -> None:  # type: ignore[no-untyped-def]
-    answer_id = left("running", stop_asked=True, stop_seen=5)
-    answer = ended(server(SCRIPT), answer_id)
-    assert (answer.state, answer.ending, answer.text) == ("stopped", "cancelled", "".join(TWELVE[:5]))
+def test_d07_where_the_model_is_gone_it_is_interrupted_with_its_words(server: Serve) -> None:
+    turn = left(server)
+    turn.server = server({"steps": [], "load_error": "The model was moved."})
+    answer = turn.ended()
+    assert (answer.state, answer.text) == ("interrupted", "".join(WORDS[:12]))
+    assert "moved" in turn.server.watch(turn).bubble.test_id("message-error").text
 
 
-def test_readers_of_before_go_on_with_the_same_numbers(server: Serve, left) -> None:  # type: ignore[no-untyped-def]
-    left("running")
-    rheo = server([*TWELVE, {"sleep_s": 60}])
-    (generation,) = rheo.generations()
-    until(lambda: rheo.parts.catalog.state.state == "ready")
-    with rheo.stream(f"/generations/{generation.id}/stream", last_id="10") as stream:
-        text = ""
-        for frame in stream:
-            text += frame.data
-            if frame.id == "12":
-                break
-    assert "word10 word11" in text
-    assert "word9" not in text
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_answer_that_had_not_begun_waits_on_through_any_number_of_restarts(server: Serve, times: int) -> None:
+    script = [{"sleep_s": 60}, "x"]
+    rheo = server(script, threads=1)
+    first = rheo.send("first")
+    first.running()
+    waiting = rheo.send("second")
+    for _ in range(times):
+        rheo.stop()
+        waiting.server = rheo = server({"load_s": 60})
+        assert waiting.answer.state == "queued"
+    rheo.stop()
+    waiting.server = server(WHOLE)
+    assert waiting.ended().text == "".join(WORDS)
+    assert waiting.server.generations(waiting.answer_id)[0].restarts == 0
 
 
-def test_pieces_that_belong_to_no_running_answer_are_removed(server: Serve, left) -> None:  # type: ignore[no-untyped-def]
-    left("finished")
-    rheo = server(SCRIPT)
+def test_answers_of_one_conversation_go_on_in_their_order(server: Serve) -> None:
+    rheo = server(HALF)
+    first = rheo.send("first")
+    first.running(WORDS[11])
+    second = rheo.send("second", first.conversation_id)
+    rheo.stop()
+    first.server = second.server = rheo = server(WHOLE)
+    assert (first.ended().text, second.ended().text) == ("".join(WORDS), "".join(WORDS))
+    began = [rheo.generations(turn.answer_id)[0] for turn in (first, second)]
+    assert str(began[0].ended_at) <= str(began[1].started_at)
+
+
+def test_more_than_fit_the_queue_go_on_all_the_same(server: Serve) -> None:
+    rheo = server(HALF, threads=4, queue=4)
+    turns = [rheo.send(f"question {number}") for number in range(8)]
+    until(lambda: sum(turn.answer.state == "running" for turn in turns) == 4)
+    rheo.stop()
+    rheo = server(WHOLE, threads=1, queue=0)
+    for turn in turns:
+        turn.server = rheo
+        assert turn.ended(20).text == "".join(WORDS)
+
+
+def test_a_reader_goes_on_from_its_number_over_the_restart(server: Serve) -> None:
+    turn = left(server)
+    turn.server = server({"steps": WORDS, "delay_ms": 30})
+    watched = _page_of_before(turn.server, turn, 7)
+    assert watched == "".join(WORDS[7:])
+
+
+def _page_of_before(rheo: Running, turn: Turn, number: int) -> str:
+    """What a page that had shown so many words before the restart is sent now, up to the last frame."""
+    from dom import parse
+
+    text = ""
+    for frame in rheo.frames(turn.stream_path, str(number)):
+        fragment = parse(frame.data)
+        if fragment.all("article"):
+            return text
+        text += "".join(partial.text for partial in fragment.all("hx-partial") if "body-" in partial["hx-target"])
+    return text
+
+
+def test_a_conversation_deleted_before_the_start_leaves_nothing(server: Serve) -> None:
+    turn = left(server)
+    with turn.server.parts.database.write() as session:
+        session.execute(update(Message).values(parent_id=None))
+        session.delete(session.get_one(Message, turn.answer_id))
+    rheo = server(WHOLE)
+    rheo.ready()
+    assert rheo.client.get(turn.path).status_code == 200
     assert rheo.parts.events.runs() == set()
