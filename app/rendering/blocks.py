@@ -1,0 +1,174 @@
+"""A growing text to finished blocks: each is rendered once, and again only where later text changes it."""
+
+import re
+from collections.abc import Collection
+
+from markupsafe import escape
+
+from app.rendering.document import Block, Document, Normaliser, Unit, line_starts, units
+
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`|\n]*\n)|~{3,}(?=[^|\n]*\n))")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
+# What no later line can change once a blank line follows; a list, a note or indented code may go on after it.
+_ENDED_BY_BLANK = frozenset(
+    [
+        "paragraph_open",
+        "heading_open",
+        "hr",
+        "table_open",
+        "blockquote_open",
+        "alert_open",
+        "math_block",
+        "definition",
+    ]
+)
+# When to look at a large open block. A wrong guess costs time or a moment's delay, never a byte.
+_LARGE = 4_096
+# A text of more blocks than anyone reads is shown as it is from there on.
+MOST_BLOCKS = 6_000
+_ENDS_ANYTHING = re.compile(r" {0,3}(?:#|[`~]{3}|\$\$|\\\[|(?:[-_*][ \t]*){3,}$)")
+_NO_ITEM = re.compile(r"[^\s\-*+\d]")
+
+
+class Blocks:
+    """The blocks of one text. `finished` changes only at the end, `open` is the source that may still change."""
+
+    def __init__(self, document_id: str = "", image_hosts: Collection[str] = ()) -> None:
+        self.document = Document(document_id, image_hosts)
+        self.finished: list[Block] = []
+        self.replaced: set[int] = set()
+        self.open = ""
+        self._normaliser = Normaliser()
+        self._kind = ""
+        self._looked = 0
+        self._guessed = 0
+
+    @property
+    def html(self) -> str:
+        """All that is finished."""
+        return "".join(block.html for block in self.finished)
+
+    def feed(self, piece: str) -> None:
+        """Take a piece of text and finish what it ends."""
+        new = self._normaliser.feed(piece)
+        self.open += new
+        if "\n" in new:
+            while cut := self._cut():
+                self._finish(cut)
+
+    def end(self) -> None:
+        """The text is over: everything is finished, what was defined late is put in, the notes come last."""
+        self.open += self._normaliser.end()
+        self._finish(len(self.open))
+        if self.open.strip():
+            self._leave()
+        self._settle()
+
+    def hold(self, piece: str) -> None:
+        """Take a piece of a text that nobody watches: nothing is finished before the end."""
+        self.open += self._normaliser.feed(piece)
+
+    @property
+    def full(self) -> bool:
+        """Whether the rest of the text is only shown, not read."""
+        return len(self.finished) >= MOST_BLOCKS
+
+    def open_fence(self) -> str:
+        """The marker of the code block that is open, if the open text is one."""
+        if self.full:
+            return ""
+        found = _FENCE.match(self.open)
+        return found[1] if found else ""
+
+    def _cut(self) -> int:
+        """How much of the open text is finished. Only whole lines count: half a line may still mean anything."""
+        if self.full:
+            return 0
+        if self._looked == 0 and (blank := _BLANK_LINES.match(self.open)):
+            self.open = self.open[blank.end() :]
+        end = self.open.rfind("\n") + 1
+        if end <= self._looked:
+            return 0
+        if marker := self.open_fence():
+            return self._fence_end(marker, end)
+        if end > _LARGE and end < self._looked * 9 // 8 and not self._may_end(end):
+            return 0
+        self._looked = self._guessed = end
+        source = self.open[:end]
+        found = units(source, nothing_known())
+        self._kind = found[-1].kind if found else ""
+        return _finished(source, found)
+
+    def _fence_end(self, marker: str, end: int) -> int:
+        start = max(self._looked, self.open.index("\n") + 1)
+        closing = re.compile(rf" {{0,3}}{marker[0]}{{{len(marker)},}}[ \t]*\n")
+        self._looked = end
+        while start < end:
+            following = self.open.index("\n", start) + 1
+            if closing.match(self.open, start):
+                return following
+            start = following
+        return 0
+
+    def _may_end(self, end: int) -> bool:
+        new, self._guessed = self.open[self._guessed : end], end
+        lines = new.split("\n")[:-1]
+        after_blank = "" in lines or self.open.endswith("\n\n", 0, end - len(new))
+        if after_blank and (self._kind in _ENDED_BY_BLANK or any(map(_NO_ITEM.match, lines))):
+            return True
+        return any(map(_ENDS_ANYTHING.match, lines))
+
+    def _finish(self, end: int) -> None:
+        source, self.open = self.open[:end], self.open[end:]
+        self._looked = self._guessed = 0
+        room = MOST_BLOCKS - len(self.finished)
+        if source.count("\n") >= room:
+            found = units(source, nothing_known())
+            cut = line_starts(source)[found[room].start] if len(found) > room else len(source)
+            source, self.open = source[:cut], source[cut:] + self.open
+        self.finished += self.document.blocks(source)
+
+    def _leave(self) -> None:
+        blank = _BLANK_LINES.match(self.open)
+        text = self.open[blank.end() if blank else 0 :].rstrip()
+        self.finished.append(Block("", f'<p class="tail-rest" dir="auto">{escape(text)}</p>\n'))
+        self.open = ""
+
+    def _settle(self) -> None:
+        env = self.document.env
+        notes, references = env["footnotes"], env["references"]
+        notes["list"] = {}
+        notes["refs"] = notes["refs"].reset()
+        note_tokens = []
+        for index, block in enumerate(self.finished):
+            asks = any(":" + label in notes["refs"] for label in block.asked)
+            if not (asks or block.note is not None or block.misses & references.keys()):
+                continue
+            before, tokens = block.html, self.document.again(block)
+            note_tokens += tokens if block.note is not None else []
+            if block.html != before:
+                self.replaced.add(index)
+        if notes["list"]:
+            self.finished.append(self.document.notes(note_tokens))
+
+
+def nothing_known() -> dict[str, object]:
+    # Where blocks begin and end does not depend on what is defined.
+    return {"references": {}, "footnotes": {"refs": {}, "list": {}}}
+
+
+def _finished(source: str, found: list[Unit]) -> int:
+    """How much of some whole lines is finished: all but the last block, and that too if no line can change it."""
+    if len(found) > 1:
+        return line_starts(source)[found[-1].start]
+    blank = source[len(source.rstrip(" \t\n")) :].count("\n") > 1
+    if not found or (blank and found[0].kind in _ENDED_BY_BLANK):
+        return len(source)
+    # With a "|" the next line may still make it the header of a table.
+    return len(source) if _complete(found[0]) and "|" not in source else 0
+
+
+def _complete(unit: Unit) -> bool:
+    markup = unit.tokens[0].markup
+    closed = unit.kind == "math_block" and markup != ""
+    return closed or unit.kind == "hr" or (unit.kind == "heading_open" and markup.startswith("#"))
