@@ -20,14 +20,14 @@ def main() -> int:
     _say(f"seed {plan.seed}")
     with tempfile.TemporaryDirectory(prefix="rheo-chaos-") as folder, sync_playwright() as playwright:
         browser = launch(playwright)
-        ledger = storm_in(Path(folder), browser, plan)
+        ledger = storm_in(Path(folder), browser, plan, _say)
         browser.close()
     _say(ledger.report(plan.seed, time.monotonic() - began))
     return 1 if ledger.losses else 0
 
 
 def _say(words: str) -> None:
-    print(words, flush=True)  # noqa: T201  (the terminal is where it was asked)
+    print(words.encode("utf-8", "replace").decode(), flush=True)  # noqa: T201  (the terminal is where it was asked)
 
 
 def _plan() -> Plan:

@@ -1,6 +1,7 @@
 """What was done and what was lost: counted by kind, printed at the end."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 class Ledger:
     """Counts faults that were brought about, and losses that were found."""
 
+    say: Callable[[str], object] = str
     faults: Counter[str] = field(default_factory=Counter)
     checked: Counter[str] = field(default_factory=Counter)
     losses: Counter[str] = field(default_factory=Counter)
@@ -18,6 +20,7 @@ class Ledger:
     def lose(self, kind: str, words: str) -> None:
         self.losses[kind] += 1
         self.words.append(f"round {self.rounds}: {kind}: {words}")
+        self.say(self.words[-1])
 
     def expect(self, true: bool, kind: str, words: str) -> None:
         """Count one comparison; where it is not true, a loss."""
@@ -31,4 +34,4 @@ class Ledger:
         lines += ["", "| compared | times | lost |", "|---|---|---|"]
         lines += [f"| {kind} | {count} | {self.losses[kind]} |" for kind, count in sorted(self.checked.items())]
         unchecked = [f"| {kind} | | {count} |" for kind, count in self.losses.items() if kind not in self.checked]
-        return "\n".join([*lines, *unchecked, "", *self.words, f"losses: {self.losses.total()}"])
+        return "\n".join([*lines, *unchecked, "", *self.words[:50], f"losses: {self.losses.total()}"])

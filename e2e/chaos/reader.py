@@ -47,6 +47,8 @@ class Stop:
     seen: list[str]
     """One for each press: a first one may have been lost on the line."""
     accepted: bool = False
+    must_hold: bool = False
+    """Whether the server died after it; else the answer may have been interrupted before the press came."""
     open: bool = True
     """Whether its answer may still come."""
 
@@ -144,6 +146,7 @@ class Reader:
         """A press that has not been answered by now may or may not have been taken."""
         for stop in self.stops.values():
             stop.open = False
+            stop.must_hold |= stop.accepted
 
     def hide(self, hidden: bool) -> None:
         self.page.evaluate(HIDE, hidden)

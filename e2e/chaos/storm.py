@@ -52,6 +52,8 @@ class Storm:
                 self.ledger.lose("time", f"not done within {self.plan.minutes} minutes")
                 return
             self.ledger.rounds += 1
+            if self.ledger.rounds % 10 == 0:
+                self.ledger.say(f"round {self.ledger.rounds}, {time.monotonic() - self.began:.0f} s")
             self._round()
 
     @property
