@@ -81,7 +81,7 @@ def _item(tail: str, old: str, new: str, fixed: str) -> Change | None:
         frame = ending.search(old)
         if frame and new.endswith(frame[0]):
             was, becomes = (html[len(fixed) : len(html) - len(frame[0])] for html in (old, new))
-            if was.startswith("<") and _is_whole(was) and _is_whole(becomes):
+            if was.startswith("<") and becomes.startswith("<") and _is_whole(was) and _is_whole(becomes):
                 return Change("item", f"{tail} > {path.format(frame[1])}", becomes.strip("\n"))
     return None
 

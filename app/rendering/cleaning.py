@@ -49,6 +49,8 @@ def _cleaner(images: bool) -> nh3.Cleaner:
         tag_attribute_values=_VALUES,
         allowed_classes=_CLASSES,
         url_schemes={"http", "https", "mailto"},
+        # What scrolls sideways must be reached by keyboard.
+        set_tag_attribute_values={"pre": {"tabindex": "0"}, "table": {"tabindex": "0"}},
         link_rel="noopener noreferrer nofollow",
         generic_attribute_prefixes=set(),
     )

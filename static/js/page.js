@@ -7,9 +7,10 @@ const sidebar = document.getElementById("sidebar");
 const opener = document.getElementById("open-sidebar");
 
 document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy]");
+  const button = event.target.closest("[data-copy], [data-copy-code]");
   if (!button) return;
-  const copied = await copy(document.getElementById(button.dataset.copy).innerText);
+  const source = document.getElementById(button.dataset.copy) ?? button.closest(".code-block").querySelector("code");
+  const copied = await copy(textOf(source));
   say(copied ? "Copied." : "Copying did not work.");
   button.toggleAttribute("data-copied", copied);
   button.title = copied ? "Copied" : "Copying did not work";
@@ -18,6 +19,15 @@ document.addEventListener("click", async (event) => {
     button.title = "Copy";
   }, COPIED_MS);
 });
+
+// As it is seen, without the heads of code blocks.
+function textOf(element) {
+  element.classList.add("copying");
+  const text = element.innerText;
+  element.classList.remove("copying");
+  if (!element.classList.length) element.removeAttribute("class");
+  return text;
+}
 
 async function copy(text) {
   try {

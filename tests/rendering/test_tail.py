@@ -75,7 +75,7 @@ def element_text(element: Element) -> list[str]:
     ],
 )
 def test_an_open_block_looks_like_what_it_becomes(text: str, expected: str) -> None:
-    tail = re.sub(r' (?:dir|class)="[^"]*"|\n', "", tail_of(text))
+    tail = re.sub(r' (?:dir|class|tabindex)="[^"]*"|\n', "", tail_of(text))
     assert tail == expected
 
 
@@ -110,6 +110,10 @@ def test_only_the_last_item_is_replaced_where_it_changes() -> None:
     (change,) = answer.feed("mple.org)")
     assert change.kind == "item"
     assert change.target == "#tail-m1 > ul:last-child > li:last-child"
+
+
+def test_a_list_that_ends_and_one_that_begins_are_not_taken_for_one() -> None:
+    played(["- \n- |\n*", "\n", "a"], check_each=True)
 
 
 def test_over_8_kb_an_open_block_is_appended_as_plain_text_until_it_ends() -> None:
