@@ -78,7 +78,8 @@ def opening(language: str) -> str:
     label = f'<span class="code-language">{escape(language)}</span>' if language else ""
     return (
         f'<div class="code-block" dir="ltr"><div class="code-head">{label}'
-        '<button type="button" class="code-copy js-only" data-copy-code="">Copy</button></div><pre tabindex="0"><code>'
+        '<button type="button" class="code-copy js-only" data-copy-code="">Copy</button></div>'
+        '<pre tabindex="0"><code>'
     )
 
 
