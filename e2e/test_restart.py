@@ -72,7 +72,7 @@ def test_a19_killed_again_it_is_interrupted_and_offers_to_go_on(start_rheo: Star
 
 
 def test_d07_an_answer_that_went_on_once_can_be_tried_again(start_rheo: Start, chat: Chat) -> None:
-    rheo: Rheo = start_rheo([{"id": "words", "delay_ms": 30, "steps": WORDS}])
+    rheo: Rheo = start_rheo([{"id": "words", "delay_ms": 150, "steps": WORDS}])
     chat.open(rheo.url).ask("Go")
     for count in (5, 15):
         chat.wait_for_text(f"w{count} ", timeout_s=WITHIN_S)
@@ -142,7 +142,7 @@ def test_a_question_sent_while_the_server_is_down_is_kept_and_sent_once(
 def test_answers_that_wait_keep_their_order_through_a_restart(
     start_rheo: Start, chat: Chat, context: BrowserContext
 ) -> None:
-    rheo: Rheo = start_rheo([{"id": "words", "delay_ms": 30, "steps": WORDS[:40]}], threads=1)
+    rheo: Rheo = start_rheo([{"id": "words", "delay_ms": 120, "steps": WORDS[:40]}], threads=1)
     chat.open(rheo.url).ask("First")
     chat.wait_for_text("w3 ")
     waiting = Chat(context.new_page()).open(rheo.url)
