@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from chat import Chat
+from cutting_proxy import CuttingProxy
 from playwright.sync_api import BrowserContext, Page, expect
 from rheo import Rheo
 
@@ -154,3 +155,25 @@ def test_answers_that_wait_keep_their_order_through_a_restart(
     assert waiting.text().split() == "".join(WORDS[:40]).split()
     # It had not begun, so nothing of it was continued.
     expect(waiting.answer.get_by_test_id("message-continued")).to_have_count(0)
+
+
+def test_a_sending_whose_reply_was_lost_is_shown_once_when_it_is_sent_again(
+    start_rheo: Start, chat: Chat, page: Page
+) -> None:
+    rheo: Rheo = start_rheo([{"id": "echo", "echo": True, "delay_ms": 20}])
+    proxy = CuttingProxy(rheo.port, lambda _: None)
+    chat.open(proxy.url).ask("First")
+    chat.wait("finished")
+    proxy.replies_to_lose = 1
+    chat.ask("Second " + "and so on " * 50)
+    expect(page.locator("#notice")).to_contain_text("can’t be reached")
+    # Meanwhile the page learns of its own turn, as by a look at another tab.
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(chat.questions).to_have_count(2)
+    page.get_by_test_id("send").click()
+    expect(page.get_by_test_id("composer-input")).to_have_value("")
+    chat.wait("finished", timeout_s=20)
+    expect(chat.questions).to_have_count(2)
+    expect(chat.answers).to_have_count(2)
+    assert chat.text().split() == ("Second " + "and so on " * 50).split()
+    proxy.close()

@@ -39,6 +39,16 @@ class Shown:
         """The generation that Stop would stop: the first that has not ended."""
         return next((b.generation for b in self.bubbles if b.message.active and b.generation), None)
 
+    def after(self, leaf: str | None, made: set[str]) -> list[Bubble]:
+        """What a page that shows the messages up to `leaf` lacks; where that is not told, what was just made.
+
+        A sending whose answer was lost on the line is sent again, and by then its page may show its turn.
+        """
+        places = [bubble.message.id for bubble in self.bubbles]
+        if leaf in places:
+            return self.bubbles[places.index(leaf) + 1 :]
+        return [bubble for bubble in self.bubbles if bubble.message.id in made]
+
 
 def shown(session: Session, events: EventLog, conversation: Conversation) -> Shown:
     """A conversation with everything its page needs."""

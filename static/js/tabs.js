@@ -27,7 +27,11 @@ document.addEventListener("visibilitychange", () => document.hidden || refresh()
 
 // What was asked for before the page went on is old by now.
 main.addEventListener("htmx:before:swap", (event) => {
-  if (event.target === main && asked !== leaf().value) event.preventDefault();
+  if (event.target !== main) return;
+  // A turn that is under way may be in it already, and would come a second time with its own answer.
+  const underWay = document.getElementById("composer").matches(".htmx-request");
+  if (underWay || asked !== leaf().value) event.preventDefault();
+  behind ||= underWay;
 });
 
 document.addEventListener("htmx:finally:request", ({ target, detail: { ctx } }) => {

@@ -1,7 +1,8 @@
 """At the start: what a process that is gone left unended goes on once, or says plainly that it was interrupted."""
 
 import pytest
-from serving import Running, Serve, Turn
+from dom import parse
+from serving import HTMX, Running, Serve, Turn
 from sqlalchemy import update
 from waiting import until
 
@@ -120,8 +121,6 @@ def test_a_reader_goes_on_from_its_number_over_the_restart(server: Serve) -> Non
 
 def _page_of_before(rheo: Running, turn: Turn, number: int) -> str:
     """What a page that had shown so many words before the restart is sent now, up to the last frame."""
-    from dom import parse
-
     text = ""
     for frame in rheo.frames(turn.stream_path, str(number)):
         fragment = parse(frame.data)
@@ -140,3 +139,16 @@ def test_a_conversation_deleted_before_the_start_leaves_nothing(server: Serve) -
     rheo.ready()
     assert rheo.client.get(turn.path).status_code == 200
     assert rheo.parts.events.runs() == set()
+
+
+def test_d09_a_sending_that_comes_again_brings_only_what_its_page_lacks(server: Serve) -> None:
+    rheo = server(["said"])
+    first = rheo.send()
+    first.ended()
+    sending = {"text": "Once", "submission": "one-sending", "leaf": first.answer_id}
+    before = rheo.client.post(f"{first.path}/messages", data=sending, headers=HTMX)
+    again = rheo.client.post(f"{first.path}/messages", data=sending, headers=HTMX)
+    answer_id = rheo.messages()[-1].id
+    shows_it = rheo.client.post(f"{first.path}/messages", data={**sending, "leaf": answer_id}, headers=HTMX)
+    assert [len(parse(each.text).test_ids("message")) for each in (before, again, shows_it)] == [2, 2, 0]
+    assert len(rheo.messages()) == 4

@@ -41,11 +41,10 @@ def create_message(
         return pages_of(request).see(f"/conversations/{conversation_id}#message-{turn.answer.id}")
     with parts.database.read() as session:
         page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
-    made = {turn.question.id, turn.answer.id}
     return pages_of(request).partial(
         "messages/_sent.html",
         conversation=page.conversation,
-        bubbles=[bubble for bubble in page.bubbles if bubble.message.id in made],
+        bubbles=page.after(form.leaf, {turn.question.id, turn.answer.id}),
         running=page.running,
         submission=new_submission(),
         leaf=page.leaf,
