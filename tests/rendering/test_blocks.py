@@ -16,8 +16,8 @@ from app.rendering.document import Unit
 from app.rendering.document import units as _units
 from app.rendering.markdown import render_markdown
 
-# One large run: RHEO_MARKDOWN_EXAMPLES=20000
-EXAMPLES = int(os.environ.get("RHEO_MARKDOWN_EXAMPLES", "100"))
+# One large run: MARKDOWN_EXAMPLES=20000
+EXAMPLES = int(os.environ.get("MARKDOWN_EXAMPLES", "100"))
 THOROUGH = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES < 1000
 )

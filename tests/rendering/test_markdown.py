@@ -12,7 +12,7 @@ from app.rendering.answer import render_answer
 from app.rendering.markdown import render_markdown
 
 # The whole size in the large run (see test_blocks), a part of it each time.
-LARGE = 100_000 if "RHEO_MARKDOWN_EXAMPLES" in os.environ else 20_000
+LARGE = 100_000 if "MARKDOWN_EXAMPLES" in os.environ else 20_000
 GENERATED = [case for case in case_file("generators.json")["cases"] if case["id"].startswith("C11")]
 SAFE_TAGS = {
     *("#document", "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "em", "strong"),
