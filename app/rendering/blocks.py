@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Collection
+from itertools import pairwise
 
 from markupsafe import escape
 
-from app.rendering.document import Block, Document, Normaliser, Unit, line_starts, units
+from app.rendering import bounds
+from app.rendering.document import Block, Document, Normaliser, Unit, line_starts, lines_of, units
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`|\n]*\n)|~{3,}(?=[^|\n]*\n))")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
@@ -24,8 +26,6 @@ _ENDED_BY_BLANK = frozenset(
 )
 # When to look at a large open block. A wrong guess costs time or a moment's delay, never a byte.
 _LARGE = 4_096
-# A text of more blocks than anyone reads is shown as it is from there on.
-MOST_BLOCKS = 6_000
 _ENDS_ANYTHING = re.compile(r" {0,3}(?:#|[`~]{3}|\$\$|\\\[|(?:[-_*][ \t]*){3,}$)")
 _NO_ITEM = re.compile(r"[^\s\-*+\d]")
 
@@ -40,6 +40,7 @@ class Blocks:
         self.open = ""
         self._normaliser = Normaliser()
         self._kind = ""
+        self._lines = 0
         self._looked = 0
         self._guessed = 0
 
@@ -59,7 +60,8 @@ class Blocks:
     def end(self) -> None:
         """The text is over: everything is finished, what was defined late is put in, the notes come last."""
         self.open += self._normaliser.end()
-        self._finish(len(self.open))
+        if not self.full:
+            self._finish(len(self.open))
         if self.open.strip():
             self._leave()
         self._settle()
@@ -71,7 +73,7 @@ class Blocks:
     @property
     def full(self) -> bool:
         """Whether the rest of the text is only shown, not read."""
-        return len(self.finished) >= MOST_BLOCKS
+        return self._lines >= bounds.LINES
 
     def open_fence(self) -> str:
         """The marker of the code block that is open, if the open text is one."""
@@ -121,12 +123,30 @@ class Blocks:
     def _finish(self, end: int) -> None:
         source, self.open = self.open[:end], self.open[end:]
         self._looked = self._guessed = 0
-        room = MOST_BLOCKS - len(self.finished)
-        if source.count("\n") >= room:
-            found = units(source, nothing_known())
-            cut = line_starts(source)[found[room].start] if len(found) > room else len(source)
+        if self._lines + source.count("\n") + 1 >= bounds.LINES:
+            cut = self._what_fits(source)
             source, self.open = source[:cut], source[cut:] + self.open
-        self.finished += self.document.blocks(source)
+        new = self.document.blocks(source)
+        self._lines += sum(block.lines for block in new)
+        self.finished += new
+
+    def _what_fits(self, source: str) -> int:
+        starts = line_starts(source)
+        # A part of the text is mostly enough, and the rest may be what must not be read.
+        likely = bounds.LINES * 5 // 4
+        if likely < len(starts) and (cut := self._bound(source[: starts[likely]], starts)):
+            return cut
+        return self._bound(source, starts) or len(source)
+
+    def _bound(self, source: str, starts: list[int]) -> int:
+        """Where the block ends that fills the bound, if another one follows."""
+        lines = self._lines
+        for unit, following in pairwise(units(source, nothing_known())):
+            cut = starts[following.start]
+            lines += lines_of(unit.kind, source[starts[unit.start] : cut])
+            if lines >= bounds.LINES:
+                return cut
+        return 0
 
     def _leave(self) -> None:
         blank = _BLANK_LINES.match(self.open)

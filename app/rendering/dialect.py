@@ -17,16 +17,11 @@ from markdown_it.rules_inline.state_inline import Delimiter
 from markdown_it.token import Token
 from markupsafe import escape
 
+from app.rendering import bounds
 from app.rendering.addresses import allowed, bare_addresses, host_of
 from app.rendering.code import framed, language_of
 from app.rendering.footnotes import footnotes
 from app.rendering.formulas import formulas
-
-# Beyond these the text is shown, but not understood: each costs more than it can be worth.
-DEEPEST = 16
-MOST_COLUMNS = 64
-MOST_CELLS = 20_000
-STEPS_A_CHARACTER = 4
 
 _INTERRUPTS = ["paragraph", "reference", "blockquote"]
 
@@ -64,15 +59,16 @@ def _blocks(md: MarkdownIt) -> None:
     rules = md.block.ruler
     rules.at("table", _table, {"alt": ["paragraph", "reference"]})
     rules.at("reference", _one_line_reference)
-    rules.at("blockquote", _not_too_deep(blockquote), {"alt": [*_INTERRUPTS, "list"]})
-    rules.at("list", _not_too_deep(list_block), {"alt": _INTERRUPTS})
+    rules.at("blockquote", _bounded(blockquote), {"alt": [*_INTERRUPTS, "list"]})
+    rules.at("list", _bounded(list_block), {"alt": _INTERRUPTS})
 
 
-def _not_too_deep(rule: Any) -> Any:
+def _bounded(rule: Any) -> Any:
     """Deeper than anyone writes, the markers are shown as text: the library would drop what is in there."""
 
     def limited(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-        return state.level < DEEPEST and rule(state, start, end, silent)
+        last = end if state.level else min(end, start + bounds.LINES)
+        return state.level < bounds.LEVELS and rule(state, start, last, silent)
 
     return limited
 
@@ -89,9 +85,10 @@ def _one_line_reference(state: StateBlock, start: int, _: int, silent: bool) -> 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     line = state.src[state.bMarks[start] : state.eMarks[start]]
     columns = line.count("|") + 1
-    if not 2 <= columns <= MOST_COLUMNS + 2:
+    if not 2 <= columns <= bounds.COLUMNS + 2:
         return False
-    return table(state, start, min(end, start + 2 + MOST_CELLS // columns), silent)
+    rows = min(bounds.CELLS // columns, bounds.LINES)
+    return table(state, start, min(end, start + 2 + rows), silent)
 
 
 def _link_label(state: StateInline, start: int, disable_nested: bool = False) -> int:
@@ -122,7 +119,7 @@ def _may_step(state: StateInline) -> bool:
     # The library's cache of skipped tokens lives as long as one text does, and its keys are positions.
     taken = state.cache.get(-1, 0) + 1
     state.cache[-1] = taken
-    return taken < STEPS_A_CHARACTER * len(state.src) + 200
+    return taken < bounds.STEPS * len(state.src) + 200
 
 
 def _tasks(state: StateCore) -> None:

@@ -78,6 +78,7 @@ class Block:
     misses: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
     note: str | None = None
+    lines: int = 1
 
 
 @dataclass(slots=True)
@@ -127,7 +128,7 @@ class Document:
     def _block(self, unit: Unit, source: str) -> Block:
         note = unit.kind == NOTE
         html, misses, asked = self.rendered(unit.tokens[1:-1] if note else unit.tokens)
-        return Block(source, "" if note else html, misses, asked, html if note else None)
+        return Block(source, "" if note else html, misses, asked, html if note else None, lines_of(unit.kind, source))
 
     def again(self, block: Block) -> list[Token]:
         """Render a block anew with what is known now; its tokens."""
@@ -171,6 +172,11 @@ def units(source: str, env: dict[str, Any]) -> list[Unit]:
         found[-1].tokens.append(token)
         opened += token.nesting
     return found
+
+
+def lines_of(kind: str, source: str) -> int:
+    """How many lines of Markdown a block has: code costs little, and blank lines nothing."""
+    return 1 if kind in ("fence", "code_block") else source.strip(" \t\n").count("\n") + 1
 
 
 def line_starts(source: str) -> list[int]:

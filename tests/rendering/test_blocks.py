@@ -11,7 +11,7 @@ from markdown_oracle import by_plain_rule, whole
 from small_page import Page, played, shape
 
 from app.rendering.answer import Answer, render_answer
-from app.rendering.blocks import MOST_BLOCKS, Blocks
+from app.rendering.blocks import Blocks
 from app.rendering.document import Unit
 from app.rendering.document import units as _units
 from app.rendering.markdown import render_markdown
@@ -121,12 +121,21 @@ def test_a_definition_further_down_sends_the_blocks_again_that_asked_for_it() ->
     assert 'id="fn-m1-1"' in notes.html
 
 
-def test_a_text_of_too_many_blocks_is_shown_as_it_is_from_there_on() -> None:
-    text = "# a\n" * (MOST_BLOCKS + 100) + "**end**\n"
-    html = render_markdown(text, "m1")
-    assert html.count("<h3") == MOST_BLOCKS
+@pytest.mark.parametrize(
+    ("text", "tag"),
+    [("# a\n\n\n" * 60, "h3"), ("- a\n" * 60, "li"), ("```\na\n\nb\n```\n" * 60, "pre"), ("a|b\n-|-\n" * 60, "tr")],
+)
+def test_a_text_of_too_many_lines_is_shown_as_it_is_from_there_on(
+    text: str, tag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.rendering.bounds.LINES", 50)
+    html = render_markdown(text + "**end**\n", "m1")
+    assert html.count(f"<{tag}") <= 51
     assert html.endswith("**end**</p>\n")
-    assert streamed(randomly_cut(text, 3, 20_000)) == html
+    for seed in range(20):
+        assert streamed(randomly_cut(text + "**end**\n", seed, 3 + 9 * seed)) == html
+    answer, page = played(randomly_cut(text + "**end**\n", 1), check_each=True)
+    assert shape(page.body) == shape(Page("m1", answer.html).body)
 
 
 GROWING = {
