@@ -100,7 +100,7 @@ def test_the_page_is_the_same_streamed_and_reloaded(start_rheo, chat: Chat, page
     streamed = body.inner_html()
     page.reload()
     assert body.inner_html() == streamed
-    expect(body.locator("h1")).to_have_text("Title")
+    expect(body.get_by_role("heading")).to_have_text("Title")
 
 
 def test_a01_a03_blanks_and_newlines_that_are_tokens_arrive(start_rheo, chat: Chat) -> None:

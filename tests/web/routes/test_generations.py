@@ -1,6 +1,7 @@
 """The stream of an answer as a browser reads it, and stopping."""
 
 import random
+import statistics
 import time
 from itertools import pairwise
 from urllib.parse import parse_qs, urlsplit
@@ -341,10 +342,13 @@ def test_b23_pages_answer_while_an_answer_burns_the_processor(server: Serve) -> 
     rheo = server({"steps": ["x "], "repeat": 4000, "context_window": 100_000}, max_tokens=4000)
     rheo.ready()
     turn = rheo.send()
+    took = []
     for _ in range(20):
         began = time.monotonic()
         rheo.page()
-        assert time.monotonic() - began < 0.5
+        took.append(time.monotonic() - began)
+    # The median: a single page may wait for other work on the machine, all of them only for the loop.
+    assert statistics.median(took) < 0.5
     assert turn.ended(20).state == "finished"
 
 
