@@ -14,6 +14,8 @@
   };
 
   const look = () => {
+    // A page that is still read shows half of a text that is whole.
+    if (document.readyState === "loading") return;
     for (const message of document.querySelectorAll('[data-testid="message"][data-role="assistant"]')) {
       const body = message.querySelector('[data-testid="message-body"]');
       const state = message.dataset.state;
@@ -35,5 +37,6 @@
       }
     }
   };
+  document.addEventListener("DOMContentLoaded", look);
   new MutationObserver(look).observe(document, { childList: true, subtree: true, characterData: true, attributes: true });
 })();
