@@ -12,7 +12,7 @@ from fastapi import Request
 from serving import HTMX, Running, Serve
 from sqlalchemy import text
 
-SCRIPT = ["word", {"sleep_s": 60}]
+SCRIPT = ["word", {"sleep_s": 600}]
 LOCAL = ["localhost", "localhost:1", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:8000", "[::1]", "[::1]:8000"]
 HOSTILE = [
     "rebind.example:8000",
@@ -60,10 +60,10 @@ def addresses(rheo: Running) -> list[tuple[str, str]]:
 
 
 def state(rheo: Running) -> object:
-    """Everything that a write could have changed."""
+    """Everything that a write could have changed; an answer that waits begins by itself."""
     return (
         [(row.id, row.title, row.updated_at) for row in rheo.conversations()],
-        [(row.id, row.state) for row in rheo.messages()],
+        [(row.id, "active" if row.active else row.state) for row in rheo.messages()],
         [row.id for row in rheo.generations()],
     )
 
