@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import sys
 
 import uvicorn
 from fastapi import FastAPI
@@ -13,6 +14,10 @@ from app.settings import Settings
 from app.web.parts import Parts
 
 log = logging.getLogger(__name__)
+
+SWITCH_S = 0.01
+"""Every thread that waits for the interpreter wakes this often to ask for it: with hundreds of answers at one time,
+each a thread, that alone took a third of a core at Python's 5 ms."""
 
 
 class Server(uvicorn.Server):
@@ -45,6 +50,7 @@ def server_of(application: FastAPI) -> Server:
 
 def run(settings: Settings) -> int:
     """Serve in the foreground until a signal; the exit status."""
+    sys.setswitchinterval(SWITCH_S)
     write_logs(settings.data_dir / "logs")
     server = server_of(create_app(settings))
     log.info("Rheo serves at http://%s:%d%s/", settings.host, settings.port, settings.root_path)

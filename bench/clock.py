@@ -20,6 +20,8 @@ from app.settings import Settings
 
 RATE = 20
 """Tokens a second of each stream."""
+PARAGRAPH = 80
+"""Tokens of a paragraph."""
 LONGEST_S = 120
 HEAD_START_S = 0.5
 _GOLDEN = 0.618
@@ -53,7 +55,8 @@ class Clock(ScriptedEngine):
             if cancelled.wait(max(0.0, due - time.monotonic())):
                 yield Ending("cancelled", answer_tokens=made)
                 return
-            yield Piece(f"@{int(due * 1e9)};", (256 + made,))
+            # Words, and a paragraph now and then, as models write them.
+            yield Piece(f" t{int(due * 1e9)};" + "\n\n" * ((made + stream * 7) % PARAGRAPH == 0), (256 + made,))
             due += 1 / RATE
         yield Ending("length", answer_tokens=LONGEST_S * RATE)
 

@@ -20,7 +20,7 @@ from bench.plan import Plan
 from bench.report import Row, Section
 from bench.servers import Server, pinned, rheo
 
-STAMP = re.compile(rb"@(\d+);")
+STAMP = re.compile(rb"t(\d+);")
 SETTLE_S = 2.0
 WINDOW_S = 12.0
 MOST_MS = 50
@@ -36,10 +36,10 @@ class Watch:
     end: float = float("inf")
     lags: list[float] = field(default_factory=list)
 
-    def see(self, stamps: list[bytes]) -> None:
+    def see(self, stamps: list[int]) -> None:
         now = time.monotonic()
         if self.begin <= now < self.end:
-            self.lags += [(now - int(stamp) / 1e9) * 1000 for stamp in stamps]
+            self.lags += [(now - stamp / 1e9) * 1000 for stamp in stamps]
 
 
 class Reader(asyncio.Protocol):
@@ -49,15 +49,18 @@ class Reader(asyncio.Protocol):
         self._watch = watch
         self._asked = asked
         self._rest = b""
+        self._last = 0
 
     def connection_made(self, transport: Any) -> None:
         transport.write(self._asked)
 
     def data_received(self, data: bytes) -> None:
         data = self._rest + data
-        if stamps := STAMP.findall(data):
+        # A finished paragraph comes once more as a whole: only what is new in it counts.
+        if stamps := [stamp for stamp in map(int, STAMP.findall(data)) if stamp > self._last]:
+            self._last = stamps[-1]
             self._watch.see(stamps)
-        cut = data.rfind(b"@")
+        cut = data.rfind(b"t")
         self._rest = data[cut:] if cut >= 0 and b";" not in data[cut:] else b""
 
 

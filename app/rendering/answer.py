@@ -100,7 +100,9 @@ class Answer:
         added = section.words(piece, place)
         if added is None:
             return None
-        self.hold(piece)
+        if self._thinking is not None:
+            self._thinking.pass_words(piece)
+        section.blocks.open += piece
         return [Change("appended", f"{place.target} > p:last-child", added)] if added else []
 
     def end(self, at: float | None = None) -> list[Change]:
@@ -209,7 +211,7 @@ class _Section:
         current = place.shown == self._tail.html and self._finished == len(self.blocks.finished)
         if self.state != "growing" or not current or self.blocks.holds:
             return None
-        added = self._tail.words(self.blocks, piece)
+        added = self._tail.feed_words(self.blocks, piece)
         place.shown = self._tail.html
         return added
 

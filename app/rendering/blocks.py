@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from markupsafe import escape
 
-from app.rendering import bounds
+from app.rendering import bounds, words
 from app.rendering.document import Block, Document, Normaliser, Unit, line_starts, lines_of, units
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`|\n]*\n)|~{3,}(?=[^|\n]*\n))")
@@ -96,6 +96,8 @@ class Blocks:
         end = self.open.rfind("\n") + 1
         if end <= self._looked:
             return 0
+        if self._looked == 0 and (cut := words.ended_paragraph(self.open)):
+            return cut
         if marker := self.open_fence():
             return self._fence_end(marker, end)
         if end > _LARGE and end < self._looked * 9 // 8 and not self._may_end(end):

@@ -11,6 +11,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from mdit_py_plugins.footnote.index import footnote_tail
 
+from app.rendering import words
 from app.rendering.cleaning import cleaned
 from app.rendering.code import Budget
 from app.rendering.dialect import Dialect
@@ -125,6 +126,8 @@ class Document:
 
     def blocks(self, source: str) -> list[Block]:
         """The finished blocks of a text that begins and ends with whole blocks."""
+        if (html := words.whole_paragraph(source)) is not None:
+            return [Block(source, html)]
         found = self.units(source)
         starts = line_starts(source)
         cuts = [starts[unit.start] for unit in found] + [len(source)]

@@ -4,10 +4,9 @@ Items of a list and rows of a table that are complete are kept as they were show
 again. That is for showing alone: the finished block is rendered from its source.
 """
 
-import re
-
 from markupsafe import escape
 
+from app.rendering import words
 from app.rendering.blocks import Blocks
 from app.rendering.code import CLOSING, language_of, opening
 from app.rendering.document import NOTE, Document, Unit, line_starts
@@ -18,12 +17,6 @@ LARGEST = 8_192
 _OFTEN = 2_048
 _REST = '<p class="tail-rest" dir="auto">'
 _LISTS = ("bullet_list_open", "ordered_list_open")
-# Text that means itself whatever stands around it, once it begins with a letter: no marker of Markdown, nothing
-# that is escaped, and no address (those need a slash, an at sign, or this beginning).
-_WORDS = re.compile(r""" {0,3}[^\W\d_][\w ,.;:?!'"()%+=-]*""")
-_MORE_WORDS = re.compile(r"""[\w ,.;:?!'"()%+=-]*""")
-_NO_WORDS = ("_", "www")
-_PARAGRAPH = '<p dir="auto">', "</p>"
 
 
 class Tail:
@@ -37,7 +30,7 @@ class Tail:
         self._plain: _Plain | None = None
         self._words_to = -1
 
-    def words(self, blocks: Blocks, piece: str) -> str | None:
+    def feed_words(self, blocks: Blocks, piece: str) -> str | None:
         """What a piece of plain words adds to a shown paragraph of plain words; None where more must be looked at.
 
         Call it before the piece is fed to the blocks. Costs microseconds, not milliseconds.
@@ -46,20 +39,12 @@ class Tail:
         grown = source + piece
         if self._block != len(blocks.finished) or len(grown) > LARGEST:
             return None
-        if self._words_to != len(source) and not self._is_words(source):
+        known = self._words_to == len(source) or (words.are_words(source) and self.html == words.paragraph(source))
+        if not known or not words.goes_on(source, piece):
             return None
-        if not _MORE_WORDS.fullmatch(piece) or "_" in piece or "www" in grown[max(len(source) - 2, 0) :].lower():
-            return None
-        shown = len(self.html) - len("".join(_PARAGRAPH))
-        added = grown.strip(" ")[shown:]
-        self.html = self.html.removesuffix(_PARAGRAPH[1]) + added + _PARAGRAPH[1]
+        before, self.html = self.html, words.paragraph(grown)
         self._words_to = len(grown)
-        return added
-
-    def _is_words(self, source: str) -> bool:
-        """Whether all that is open is shown, and is such a paragraph."""
-        plain = _WORDS.fullmatch(source) and not any(mark in source.lower() for mark in _NO_WORDS)
-        return bool(plain) and self.html == source.strip(" ").join(_PARAGRAPH)
+        return self.html[len(before) - len("</p>") : -len("</p>")]
 
     def show(self, blocks: Blocks) -> str:
         """Show what is open now."""
@@ -112,6 +97,9 @@ class Tail:
         return self._plain.grown(source)
 
     def _rendered(self, source: str) -> str:
+        if words.are_words(source):
+            self.fixed = ""
+            return words.paragraph(source)
         live = repaired(source[self._kept_to :])
         draft = self._document.draft()
         units = draft.units(live)

@@ -58,6 +58,10 @@ class Thinking:
         """Whether something is held back that may be a tag."""
         return self._held != ""
 
+    def pass_words(self, text: str) -> None:
+        """Take text that can't be, or end, a tag and goes on in its line, while nothing is held back."""
+        self._remember(text)
+
     def feed(self, text: str) -> list[Said]:
         """What is certain now."""
         return self._taken(text, final=False)
@@ -107,6 +111,9 @@ class Thinking:
 
     def _pass(self, end: int) -> None:
         text, self._at = self._held[self._at : end], end
+        self._remember(text)
+
+    def _remember(self, text: str) -> None:
         # All that is asked of a line is how it begins, and whether code is open in it.
         self._line += text[: _LINE - len(self._line)]
         self._ticks += text.count("`")

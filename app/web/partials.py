@@ -14,4 +14,6 @@ def partials(changes: Iterable[Change]) -> str:
 
 def frame(html: str, number: int | None = None) -> bytes:
     """One event of a stream. One with a number is a place to go on from."""
+    if number is not None and "\n" not in html and "\r" not in html:
+        return f"data: {html}\nid: {number}\n\n".encode()
     return format_sse_event(data_str=html, id=str(number) if number is not None else None)
