@@ -10,13 +10,13 @@ from starlette.concurrency import run_in_threadpool
 import app
 from app.database import Database
 from app.engines.catalog import CONCURRENCY, catalog_of
-from app.engines.protocol import Sampling
 from app.events.protocol import Notice
 from app.events.table import TableEventLog
 from app.generation.job import Job
 from app.generation.recorder import Recorder
 from app.generation.recovery import recover
 from app.generation.runner import Runner
+from app.generation.steering import Steering
 from app.schema import upgrade
 from app.settings import Settings
 from app.web import assets, failures
@@ -70,15 +70,15 @@ def _parts(settings: Settings) -> Parts:
     upgrade(database)
     events = TableEventLog(database, settings.save_s, settings.pace_s, settings.expiry_s)
     catalog = catalog_of(settings)
-    sampling = Sampling(temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens)
-    recorder = Recorder(database, events, catalog, sampling)
+    steering = Steering.of(settings)
+    recorder = Recorder(database, events, catalog, steering)
     threads = settings.threads or CONCURRENCY[settings.engine]
 
     def place(job: Job, before: int) -> None:
         events.note(job.generation_id, Notice("waiting", before))
 
     runner = Runner(recorder.record, place, threads, settings.queue)
-    return Parts(settings, database, events, catalog, recorder, runner)
+    return Parts(settings, steering, database, events, catalog, recorder, runner)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
