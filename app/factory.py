@@ -25,7 +25,7 @@ from app.web.assets import Assets
 from app.web.pages import Pages
 from app.web.parts import Parts
 from app.web.prefix import Prefix
-from app.web.routes import conversations, generations, health, messages, refreshes, sign_in
+from app.web.routes import conversations, generations, health, messages, refreshes, sign_in, steering
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
 
@@ -56,6 +56,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         messages.router,
         generations.router,
         refreshes.router,
+        steering.router,
         health.router,
         assets.router,
     ):
@@ -70,15 +71,15 @@ def _parts(settings: Settings) -> Parts:
     upgrade(database)
     events = TableEventLog(database, settings.save_s, settings.pace_s, settings.expiry_s)
     catalog = catalog_of(settings)
-    steering = Steering.of(settings)
-    recorder = Recorder(database, events, catalog, steering)
+    defaults = Steering.of(settings)
+    recorder = Recorder(database, events, catalog, defaults)
     threads = settings.threads or CONCURRENCY[settings.engine]
 
     def place(job: Job, before: int) -> None:
         events.note(job.generation_id, Notice("waiting", before))
 
     runner = Runner(recorder.record, place, threads, settings.queue)
-    return Parts(settings, steering, database, events, catalog, recorder, runner)
+    return Parts(settings, defaults, database, events, catalog, recorder, runner)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:

@@ -70,6 +70,16 @@ def latest_of(session: Session, messages: Iterable[Message]) -> dict[str, Genera
     return {row.message_id: row for row in rows}
 
 
+def last_ended(session: Session, conversation: Conversation) -> Generation | None:
+    """The newest generation of a conversation whose prompt the model has read."""
+    return session.scalars(
+        select(Generation)
+        .join(Message, Message.id == Generation.message_id)
+        .where(Message.conversation_id == conversation.id, Generation.prompt_tokens.is_not(None))
+        .order_by(Generation.id.desc())
+    ).first()
+
+
 def steering_before(session: Session, answer: Message) -> Mapping[str, Any]:
     """What the answer before this one was made with; nothing where there is none, or where that is not known."""
     question = session.get(Message, answer.parent_id)

@@ -123,7 +123,8 @@ def checked(chosen: Mapping[str, Any], supported: Iterable[str] | None) -> dict[
     if "system" in chosen:
         values["system"] = str(chosen["system"]).strip()
     if "stop" in chosen:
-        values["stop"] = _stops(chosen["stop"])
+        given = chosen["stop"]
+        values["stop"] = _stops(given if isinstance(given, list | tuple) else [given])
     if "overflow" in chosen:
         if chosen["overflow"] not in OVERFLOWS:
             raise Invalid("When the conversation is full, either the oldest turns are dropped or it stops.")

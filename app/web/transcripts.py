@@ -39,6 +39,12 @@ class Shown:
         """The generation that Stop would stop: the first that has not ended."""
         return next((b.generation for b in self.bubbles if b.message.active and b.generation), None)
 
+    @property
+    def cut(self) -> str:
+        """The id of the first message that the newest answer was made with, where older ones did not go in."""
+        begun = [b.generation for b in self.bubbles if b.generation and b.generation.started_at]
+        return self.bubbles[begun[-1].left_out].message.id if begun and begun[-1].left_out else ""
+
     def after(self, leaf: str | None, made: set[str]) -> list[Bubble]:
         """What a page that shows the messages up to `leaf` lacks; where that is not told, what was just made.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response, StreamingResponse
 
-from app.conversations.queries import active_answers
+from app.conversations.queries import active_answers, ancestors
 from app.errors import NotFound
 from app.generation.queries import Run, keep_stop, latest_of, run_of
 from app.web.access import Owner
@@ -99,9 +99,12 @@ def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> st
         # The newest: where the answer has been continued, this run is over and would never tell anything more.
         newest = latest_of(session, [found.message]).get(found.message.id)
         bubble = bubble_of(found.message, newest, parts.events)
+        left_out = newest.left_out if newest is not None else 0
+        cut = ancestors(session, found.message)[left_out].id if left_out else ""
     return pages_of(request).fragment(
         "generations/_whole.html",
         bubble=bubble,
         conversation=found.conversation,
         running=running[active[0].id] if active else None,
+        cut=cut,
     )

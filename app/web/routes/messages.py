@@ -8,6 +8,7 @@ from app.conversations.queries import add_answer, add_turn, continue_answer, con
 from app.errors import Invalid, Stale
 from app.generation.queries import queue
 from app.web.access import Owner
+from app.web.contexts import check_fits
 from app.web.failures import failure
 from app.web.forms import PostedTurn, TurnForm
 from app.web.pages import by_htmx, pages_of
@@ -24,6 +25,7 @@ def create_message(
 ) -> Response:
     try:
         form.check(parts.settings)
+        check_fits(parts, owner, conversation_id, form.text, form.leaf)
     except Invalid as error:
         if by_htmx(request):
             return failure(request, error)
@@ -89,6 +91,7 @@ def _caught_up(
         bubbles=page.bubbles,
         leaf=page.leaf,
         running=page.running,
+        cut=page.cut,
         words=error.words,
     )
     response.headers["HX-Reswap"] = "none"

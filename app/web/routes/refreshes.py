@@ -51,4 +51,5 @@ def show_refresh(request: Request, owner: Owner, parts: PartsOf, seen: Annotated
         bubbles=page.bubbles,
         running=page.running,
         leaf=page.leaf,
+        cut=page.cut,
     )

@@ -1,0 +1,107 @@
+"""Steering: the settings of a conversation and of a chat that is not begun, and the context that they make."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.conversations.models import Conversation
+from app.conversations.queries import conversation_of
+from app.generation.queries import last_ended
+from app.web.access import Owner
+from app.web.contexts import Gauge, gauge, gauge_of
+from app.web.forms import Fields, clean
+from app.web.pages import by_htmx, pages_of
+from app.web.parts import Parts, PartsOf
+from app.web.routes.conversations import OwnConversation, new_conversation_page
+from app.web.steering_forms import ChosenSteering, PostedSteering, carried, steering_form
+
+router = APIRouter()
+
+
+@router.get("/conversations/{conversation_id}/steering")
+def show_steering(request: Request, parts: PartsOf, conversation: OwnConversation) -> Response:
+    return _form(request, parts, conversation.steering, conversation)
+
+
+@router.post("/conversations/{conversation_id}/steering")
+def change_steering(
+    request: Request, owner: Owner, parts: PartsOf, conversation_id: str, chosen: PostedSteering
+) -> Response:
+    """For the answers that are asked for from now on."""
+    with parts.database.write() as session:
+        conversation_of(session, owner, conversation_id).steering = chosen or None
+    if by_htmx(request):
+        return pages_of(request).partial("steering/_saved.html", chosen=None)
+    return pages_of(request).see(f"/conversations/{conversation_id}")
+
+
+@router.post("/steering-form")
+def show_steering_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
+    """The settings of a chat that is not begun. Its composer is sent along: only it knows what was chosen before."""
+    return _form(request, parts, chosen, None, draft=clean(fields.get("text", "")))
+
+
+@router.post("/steering")
+def choose_steering_of_new(request: Request, parts: PartsOf, chosen: PostedSteering, fields: Fields) -> Response:
+    """Nothing is kept yet: the composer carries it to the first message."""
+    if by_htmx(request):
+        return pages_of(request).partial("steering/_saved.html", chosen=carried(chosen))
+    return new_conversation_page(request, parts, clean(fields.get("text", "")), chosen=chosen)
+
+
+@router.post("/context")
+def count_context_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
+    """What would be sent as the first message. Asks only; it is posted because a draft may be long."""
+    counted = gauge(parts, chosen, draft=clean(fields.get("text", "")))
+    return _context(request, parts, counted, fields=fields, own=chosen)
+
+
+@router.post("/conversations/{conversation_id}/context")
+def count_context(request: Request, parts: PartsOf, conversation: OwnConversation, fields: Fields) -> Response:
+    """The same for the next message of a conversation."""
+    counted = gauge_of(parts, conversation, clean(fields.get("text", "")))
+    return _context(request, parts, counted, fields=fields, own=conversation.steering, conversation=conversation)
+
+
+def _form(
+    request: Request,
+    parts: Parts,
+    own: Mapping[str, Any] | None,
+    conversation: Conversation | None,
+    draft: str = "",
+) -> Response:
+    shown: dict[str, Any] = {"form": steering_form(parts, own), "conversation": conversation, "draft": draft}
+    if by_htmx(request):
+        return pages_of(request).partial("steering/_form.html", **shown)
+    return pages_of(request).page(request, "steering/form.html", **shown)
+
+
+def _context(
+    request: Request,
+    parts: Parts,
+    counted: Gauge,
+    *,
+    fields: Mapping[str, str],
+    own: Mapping[str, Any] | None,
+    conversation: Conversation | None = None,
+) -> Response:
+    """The gauge alone, or, asked for by its button, all that there is to know of it."""
+    pages = pages_of(request)
+    if "detail" not in fields:
+        return pages.partial("contexts/_gauge.html", gauge=counted, conversation=conversation)
+    engine = parts.catalog.loaded()
+    with parts.database.read() as session:
+        last = last_ended(session, conversation) if conversation is not None else None
+    shown: dict[str, Any] = {
+        "gauge": counted,
+        "conversation": conversation,
+        "steering": parts.steering.changed_by(own),
+        "own_system": engine.own_system if engine is not None else "",
+        "text": engine.decode(counted.context.token_ids) if engine is not None and counted.context else "",
+        "last": last,
+    }
+    if by_htmx(request):
+        return pages.partial("contexts/_detail.html", **shown)
+    return pages.page(request, "contexts/detail.html", **shown)
