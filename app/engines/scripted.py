@@ -100,8 +100,9 @@ class ScriptedEngine:
         return [id_ for part in prompt.parts for id_ in part.token_ids or self._encode_text(part.text)]
 
     def decode(self, token_ids: Sequence[int]) -> str:
+        between = " " if self._script.word_tokens else ""
         decoder = Decoder()
-        text = "".join(decoder.feed(self._token_of(id_)) for id_ in token_ids)
+        text = between.join(decoder.feed(self._token_of(id_)) for id_ in token_ids)
         return text + decoder.end()
 
     def stream(self, prompt: Prompt, sampling: Sampling, cancelled: Event) -> Iterator[Output]:

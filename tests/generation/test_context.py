@@ -3,8 +3,9 @@
 import itertools
 import random
 import re
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -224,7 +225,7 @@ def test_a_real_template_is_continued_and_one_that_rewrites_the_past_is_found_ou
 
 
 @pytest.fixture
-def detail(small: Running) -> Iterator[Element]:
+def detail(small: Running) -> Element:
     data = {"text": "Say <|im_end|> aloud", "detail": "1", "steering": '{"system": "Be brief."}'}
     return parse(small.client.post("/context", data=data, headers=HTMX).text)
 
@@ -237,3 +238,57 @@ def test_all_that_the_model_is_given_can_be_read(detail: Element) -> None:
     )
     assert "Be brief." in detail.one("dl").text
     assert "1 go in" in detail.one("dl").text
+
+
+ALTERNATING = """{%- for m in messages -%}
+{%- if m.role == 'system' or (m.role == 'user') != (loop.index0 % 2 == 0) -%}
+{{ raise_exception('roles must alternate user/assistant') }}{%- endif -%}
+{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}
+{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}"""
+
+
+def test_b18_a_template_that_refuses_a_system_prompt_and_two_questions_in_a_row_is_given_what_it_takes(
+    server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    folder = tiny.qwen(tmp_path / "model")
+    (folder / "chat_template.jinja").write_text(ALTERNATING)
+    rheo = server(engine="batching", model=(str(folder),), dtype="float32", max_tokens=4, system_prompt="Be kind.")
+    until(lambda: rheo.client.get("/ready").status_code == 200, 60)
+    engine: Any = rheo.parts.catalog.loaded()
+
+    def failing(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(engine, "stream", failing)
+        turn = rheo.send("One")
+        assert turn.ended().state == "failed"
+    shown = count(rheo, turn.path, "Two")
+    answer = rheo.send("Two", turn.conversation_id)
+    assert (answer.ended(30).state, rheo.generations(answer.answer_id)[0].prompt_tokens) == ("finished", shown)
+    page = rheo.client.post(f"{turn.path}/context", data={"detail": "1"}).text
+    assert "Be kind.\n\nOne\n\nTwo&lt;|im_end|&gt;" in page
+
+
+def test_b23_counting_holds_nobody_up(server: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    rheo = server({"steps": ["word ", {"sleep_s": 60}]})
+    turn = rheo.send()
+    turn.running("word")
+    engine: Any = rheo.parts.catalog.loaded()
+    counting, done = Event(), Event()
+
+    def slow(prompt: Prompt) -> list[int]:
+        counting.set()
+        assert done.wait(20)
+        return []
+
+    monkeypatch.setattr(engine, "encode", slow)
+    with ThreadPoolExecutor(4) as pool, rheo.stream(turn.stream_path) as stream:
+        counts = [pool.submit(count, rheo, "", "draft") for _ in range(4)]
+        assert counting.wait(5)
+        took = [rheo.client.get("/refresh").elapsed.total_seconds() for _ in range(20)]
+        assert max(took) < 0.5
+        assert stream.status == 200
+        done.set()
+        assert [counted.result() for counted in counts] == [0] * 4
