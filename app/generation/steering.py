@@ -28,7 +28,10 @@ class Knob:
 
     def check(self, value: object) -> int | float:
         """The value as a number of its kind. Raises `Invalid`, naming the knob, for any other."""
-        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        try:
+            number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        except OverflowError:
+            number = math.inf
         if not self.least <= number <= self.most or (self.whole and number != int(number)):
             kind = "a whole number" if self.whole else "a number"
             raise Invalid(f"{self.label} must be {kind} from {self.least:,} to {self.most:,}.")

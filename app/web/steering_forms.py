@@ -85,7 +85,8 @@ def _chosen(fields: Fields, parts: PartsOf) -> dict[str, Any]:
         given = json.loads(text)
         if not isinstance(given, dict):
             raise TypeError
-        return parts.steering.own(checked(given, None))
+        plain = {name: clean(value) if isinstance(value, str) else value for name, value in given.items()}
+        return parts.steering.own(checked(plain, None))
     except (ValueError, TypeError, RecursionError) as error:
         raise Invalid("The settings of this chat can’t be read. Choose them again.") from error
 

@@ -90,6 +90,7 @@ def test_the_count_shown_is_the_count_the_engine_got_for_fifty_random_conversati
             assert turn.ended(30).state == "finished"
             (generation,) = rheo.generations(turn.answer_id)
             assert words(parse(gauge.text)).startswith(f"{generation.prompt_tokens:,} of ")
+            assert generation.lost_at is None or generation.left_out
             conversation = turn.conversation_id
 
 

@@ -244,7 +244,10 @@ def test_with_htmx_what_was_chosen_for_a_new_chat_goes_into_its_composer(server:
     assert json.loads(saved.one(id_="chosen-steering")["value"]) == {"top_k": 3}
 
 
-@pytest.mark.parametrize("carried", ["{", "[]", '{"temperature": "x"}', '{"temperature": true}', '{"top_k": 1e400}'])
+@pytest.mark.parametrize(
+    "carried",
+    ["{", "[]", '{"temperature": "x"}', '{"temperature": true}', '{"top_k": 1e400}', f'{{"top_k": 1{"0" * 400}}}'],
+)
 def test_what_a_composer_carries_is_checked(server: Serve, carried: str) -> None:
     rheo = server(["Hello"])
     refused = rheo.client.post("/conversations", data={"text": "Precious", "submission": "1", "steering": carried})
