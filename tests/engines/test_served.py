@@ -62,6 +62,6 @@ def test_the_packaged_model_reads_only_what_is_new_in_a_further_turn(server: Ser
     assert (before.lost_at, after.lost_at) == (None, None)
     # The last token of an answer was made but never read, and the cache is kept by pages.
     assert after.reused_tokens == (read - 1) // PAGE * PAGE
-    page = rheo.client.post(f"{first.path}/context", data={"detail": "1"}).text
+    page = rheo.client.post(f"{first.path}/context", data={"text": ""}).text
     assert f"of which the model had read {after.reused_tokens} before" in page
     assert "adds its own: “You are a helpful AI assistant named SmolLM" in page

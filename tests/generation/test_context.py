@@ -28,7 +28,7 @@ def words(page: Element) -> str:
 
 def count(rheo: Running, path: str, draft: str = "") -> int:
     """What the gauge says while this is written."""
-    gauge = parse(rheo.client.post(f"{path}/context", data={"text": draft}, headers=HTMX).text)
+    gauge = parse(rheo.client.put(f"{path}/context", data={"text": draft}, headers=HTMX).text)
     found = re.match(r"([\d,]+) of [\d,]+ tokens", words(gauge))
     assert found, words(gauge)
     return int(found[1].replace(",", ""))
@@ -85,7 +85,7 @@ def test_the_count_shown_is_the_count_the_engine_got_for_fifty_random_conversati
         for _ in range(chance.randint(1, 4)):
             draft = wild(chance)
             path = f"/conversations/{conversation}" if conversation else ""
-            gauge = rheo.client.post(f"{path}/context", data={"text": draft, **carried}, headers=HTMX)
+            gauge = rheo.client.put(f"{path}/context", data={"text": draft, **carried}, headers=HTMX)
             turn = rheo.send(draft, conversation, **carried)
             assert turn.ended(30).state == "finished"
             (generation,) = rheo.generations(turn.answer_id)
@@ -227,7 +227,7 @@ def test_a_real_template_is_continued_and_one_that_rewrites_the_past_is_found_ou
 
 @pytest.fixture
 def detail(small: Running) -> Element:
-    data = {"text": "Say <|im_end|> aloud", "detail": "1", "steering": '{"system": "Be brief."}'}
+    data = {"text": "Say <|im_end|> aloud", "steering": '{"system": "Be brief."}'}
     return parse(small.client.post("/context", data=data, headers=HTMX).text)
 
 
@@ -268,7 +268,7 @@ def test_b18_a_template_that_refuses_a_system_prompt_and_two_questions_in_a_row_
     shown = count(rheo, turn.path, "Two")
     answer = rheo.send("Two", turn.conversation_id)
     assert (answer.ended(30).state, rheo.generations(answer.answer_id)[0].prompt_tokens) == ("finished", shown)
-    page = rheo.client.post(f"{turn.path}/context", data={"detail": "1"}).text
+    page = rheo.client.post(f"{turn.path}/context", data={"text": ""}).text
     assert "Be kind.\n\nOne\n\nTwo&lt;|im_end|&gt;" in page
 
 

@@ -40,7 +40,7 @@ def change_steering(
 @router.post("/steering-form")
 def show_steering_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
     """The settings of a chat that is not begun. Its composer is sent along: only it knows what was chosen before."""
-    return _form(request, parts, chosen, None, draft=clean(fields.get("text", "")))
+    return _form(request, parts, chosen, None, draft=_draft(fields))
 
 
 @router.post("/steering")
@@ -48,21 +48,36 @@ def choose_steering_of_new(request: Request, parts: PartsOf, chosen: PostedSteer
     """Nothing is kept yet: the composer carries it to the first message."""
     if by_htmx(request):
         return pages_of(request).partial("steering/_saved.html", chosen=carried(chosen))
-    return new_conversation_page(request, parts, clean(fields.get("text", "")), chosen=chosen)
+    return new_conversation_page(request, parts, _draft(fields), chosen=chosen)
+
+
+@router.put("/context")
+def count_context_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
+    """The gauge of what would be sent as the first message. Asks only; not by GET, as a draft may be long."""
+    return _gauge(request, gauge(parts, chosen, draft=_draft(fields)))
+
+
+@router.put("/conversations/{conversation_id}/context")
+def count_context(request: Request, parts: PartsOf, conversation: OwnConversation, fields: Fields) -> Response:
+    """The same for the next message of a conversation."""
+    return _gauge(request, gauge_of(parts, conversation, _draft(fields)), conversation)
 
 
 @router.post("/context")
-def count_context_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
-    """What would be sent as the first message. Asks only; it is posted because a draft may be long."""
-    counted = gauge(parts, chosen, draft=clean(fields.get("text", "")))
-    return _context(request, parts, counted, fields=fields, own=chosen)
+def show_context_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
+    """All that there is to know of what would be sent. Asks only; it is posted because a form can do that."""
+    return _detail(request, parts, gauge(parts, chosen, draft=_draft(fields)), chosen)
 
 
 @router.post("/conversations/{conversation_id}/context")
-def count_context(request: Request, parts: PartsOf, conversation: OwnConversation, fields: Fields) -> Response:
+def show_context(request: Request, parts: PartsOf, conversation: OwnConversation, fields: Fields) -> Response:
     """The same for the next message of a conversation."""
-    counted = gauge_of(parts, conversation, clean(fields.get("text", "")))
-    return _context(request, parts, counted, fields=fields, own=conversation.steering, conversation=conversation)
+    counted = gauge_of(parts, conversation, _draft(fields))
+    return _detail(request, parts, counted, conversation.steering, conversation)
+
+
+def _draft(fields: Mapping[str, str]) -> str:
+    return clean(fields.get("text", ""))
 
 
 def _form(
@@ -78,19 +93,17 @@ def _form(
     return pages_of(request).page(request, "steering/form.html", **shown)
 
 
-def _context(
+def _gauge(request: Request, counted: Gauge, conversation: Conversation | None = None) -> Response:
+    return pages_of(request).partial("contexts/_gauge.html", gauge=counted, conversation=conversation)
+
+
+def _detail(
     request: Request,
     parts: Parts,
     counted: Gauge,
-    *,
-    fields: Mapping[str, str],
     own: Mapping[str, Any] | None,
     conversation: Conversation | None = None,
 ) -> Response:
-    """The gauge alone, or, asked for by its button, all that there is to know of it."""
-    pages = pages_of(request)
-    if "detail" not in fields:
-        return pages.partial("contexts/_gauge.html", gauge=counted, conversation=conversation)
     engine = parts.catalog.loaded()
     with parts.database.read() as session:
         last = last_ended(session, conversation) if conversation is not None else None
@@ -103,5 +116,5 @@ def _context(
         "last": last,
     }
     if by_htmx(request):
-        return pages.partial("contexts/_detail.html", **shown)
-    return pages.page(request, "contexts/detail.html", **shown)
+        return pages_of(request).partial("contexts/_detail.html", **shown)
+    return pages_of(request).page(request, "contexts/detail.html", **shown)
