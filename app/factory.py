@@ -22,10 +22,12 @@ from app.settings import Settings
 from app.web import assets, failures
 from app.web.access import Access, Guard, everyone_is_local
 from app.web.assets import Assets
+from app.web.figures import figures
 from app.web.pages import Pages
 from app.web.parts import Parts
 from app.web.prefix import Prefix
 from app.web.routes import conversations, generations, health, messages, refreshes, sign_in, steering
+from app.web.screens import Screens
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
 
@@ -47,6 +49,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         {
             "sidebar": sidebar,
             "model": lambda: parts.catalog.state,
+            "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,
         },
@@ -79,7 +82,8 @@ def _parts(settings: Settings) -> Parts:
         events.note(job.generation_id, Notice("waiting", before))
 
     runner = Runner(recorder.record, place, threads, settings.queue)
-    return Parts(settings, defaults, database, events, catalog, recorder, runner)
+    screens = Screens(events, settings.ping_s)
+    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:

@@ -50,7 +50,7 @@ class Context:
         return None
 
 
-class Window:
+class ContextWindow:
     """Fits the messages of one conversation into the window of an engine."""
 
     def __init__(

@@ -1,6 +1,7 @@
 """Carries an engine's output into the event log and, at the end, into the message."""
 
 import logging
+import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from app.engines.catalog import Catalog
 from app.engines.protocol import Ending, Engine, Part, Piece, Prompt, Reading
 from app.errors import AppError, Unavailable
 from app.events.protocol import Event, EventLog, Notice
-from app.generation.context import Context, Window, lost_at
+from app.generation.context import Context, ContextWindow, lost_at
 from app.generation.job import Cancellation, Job
 from app.generation.models import Generation
 from app.generation.plain_text import plain
@@ -138,7 +139,7 @@ class Recorder:
         Outside of any transaction: to count the tokens of a long conversation takes its time.
         """
         last = begun.before[1].left_out if begun.before else 0
-        context = Window(engine, begun.steering, begun.messages, begun.so_far).fit(begun.left_out or last)
+        context = ContextWindow(engine, begun.steering, begun.messages, begun.so_far).fit(begun.left_out or last)
         if context.fault is not None:
             raise context.fault
         lost = _lost(engine, begun, context)
@@ -154,11 +155,14 @@ class Recorder:
         asked = job.cancellation.asked
         steering = replace(begun.steering, max_tokens=begun.steering.max_tokens - said.tokens)
         stopping, stops = Stopping(asked), Stops(steering.stop, begun.so_far.text if begun.so_far else "")
+        # The run's own time goes on where it was when the process was gone.
+        began = time.monotonic() - (said.pieces[-1].at if said.pieces else 0.0)
         with closing(engine.stream(prompt, steering.sampling, stopping)) as outputs:  # type: ignore[type-var]
             for output in stops.watch(plain(outputs), stopping):
                 if isinstance(output, Piece) and not asked.is_set():
-                    number = self._events.append(job.generation_id, output.text, output.token_ids)
-                    said.pieces.append(Event(number, output.text, output.token_ids))
+                    at = time.monotonic() - began
+                    number = self._events.append(job.generation_id, output.text, output.token_ids, at)
+                    said.pieces.append(Event(number, output.text, output.token_ids, at=at))
                 elif isinstance(output, Reading):
                     self._events.note(job.generation_id, Notice("reading", output.done, output.total))
                 elif isinstance(output, Ending):
@@ -230,6 +234,8 @@ def _save(found: Run, said: Said, outcome: Outcome, cancellation: Cancellation) 
 
 def _count(generation: Generation, said: Said, tokens: Ending | None) -> None:
     generation.answer_tokens = said.tokens
+    if said.pieces:
+        generation.first_token_s, generation.last_token_s = said.pieces[0].at, said.pieces[-1].at
     if tokens is not None:
         generation.prompt_tokens = tokens.prompt_tokens
         generation.reused_tokens = tokens.reused_tokens

@@ -8,7 +8,7 @@ from app.conversations.models import Conversation, Message
 from app.conversations.queries import conversation_of, transcript
 from app.engines.protocol import Engine
 from app.errors import AppError, Invalid
-from app.generation.context import Context, Window
+from app.generation.context import Context, ContextWindow
 from app.generation.models import Generation
 from app.generation.queries import latest_of
 from app.generation.steering import Steering
@@ -77,7 +77,7 @@ def check_fits(parts: Parts, owner: str, conversation_id: str, text: str, leaf: 
 
 def check_alone(engine: Engine, steering: Steering, text: str) -> None:
     """Raises `Invalid`, with the numbers, where a message alone does not go into the window."""
-    context = Window(engine, steering, [Message(role="user", text=text)]).fit()
+    context = ContextWindow(engine, steering, [Message(role="user", text=text)]).fit()
     if context.fault is not None:
         raise Invalid(
             f"This message is too long for the model: with its system prompt it is {context.tokens:,} tokens, "
@@ -90,11 +90,11 @@ def _refuse(context: Context) -> None:
         raise context.fault
 
 
-def _window(engine: Engine, steering: Steering, messages: Sequence[Message], draft: str) -> Window:
+def _window(engine: Engine, steering: Steering, messages: Sequence[Message], draft: str) -> ContextWindow:
     last = next((row.role for row in reversed(messages) if row.role == "user" or row.text), None)
     # A question without its answer yet is what was sent last; else the next one is counted, be it still empty.
     sent = [*messages, Message(role="user", text=draft)] if draft or last != "user" else messages
-    return Window(engine, steering, sent)
+    return ContextWindow(engine, steering, sent)
 
 
 def _words(context: Context) -> str:

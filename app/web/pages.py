@@ -9,7 +9,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import app
 from app.generation.steering import in_words
-from app.rendering.answer import render_answer
 from app.schema import ROOT
 from app.web.assets import Assets
 
@@ -31,7 +30,6 @@ class Pages:
         environment.globals["asset"] = lambda name: root_path + assets.path(name)
         environment.globals["at"] = lambda path: root_path + path
         environment.globals["version"] = app.__version__
-        environment.filters["answer"] = render_answer
         environment.filters["steering_words"] = in_words
         self._templates = Jinja2Templates(env=environment)
         self._root_path = root_path

@@ -16,6 +16,7 @@ from app.generation.recorder import Recorder
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.settings import Settings
+from app.web.screens import Screens
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Parts:
     catalog: Catalog
     recorder: Recorder
     runner: Runner
+    screens: Screens
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""

@@ -122,13 +122,16 @@ function count() {
 }
 
 document.addEventListener("input", ({ target }) => target === input() && count());
-document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+function recount({ detail }) {
   const now = standing();
-  if (now === counted && ctx?.sourceElement?.id !== "dialog-form") return;
+  if (now === counted && detail?.ctx?.sourceElement?.id !== "dialog-form") return;
   if (/(queued|running)$/.test(now)) return;
   counted = now;
   count();
-});
+}
+
+document.addEventListener("htmx:after:swap", recount);
+document.addEventListener("rheo:ended", recount);
 if (input()?.value) count();
 
 if (!CSS.supports("field-sizing", "content")) {

@@ -34,6 +34,20 @@ def count(rheo: Running, path: str, draft: str = "") -> int:
     return int(found[1].replace(",", ""))
 
 
+def test_the_mark_at_the_cut_is_found_also_where_it_is_not_on_the_first_page(server: Serve) -> None:
+    rheo = server({"echo": True, "context_window": 1200, "word_tokens": True}, max_tokens=50)
+    rheo.ready()
+    turns = converse(rheo, 40)
+    left_out = rheo.generations(turns[-1].answer_id)[0].left_out
+    assert 0 < left_out < 30
+    page = rheo.page(turns[0].path)
+    assert page.test_ids("context-cut") == []
+    earlier = rheo.client.get(page.one(id_="earlier")["hx-get"], headers=HTMX)
+    cut = parse(earlier.text).one(id_=f"message-{rheo.messages()[left_out].id}").test_id("context-cut")
+    assert "no longer reads what is above" in cut.text
+    assert f"the {left_out} oldest messages stay out" in words(page)
+
+
 def steer(turn: Turn, **fields: str) -> None:
     data = {"system": "", "stop": "", "overflow": "drop"} | fields
     assert turn.server.client.post(f"{turn.path}/steering", data=data).status_code == 303
@@ -110,7 +124,7 @@ def test_b20_a_conversation_three_times_the_window_keeps_going_and_says_what_it_
     page = narrow.page(turns[0].path)
     cut = page.test_id("context-cut")
     marked = next(message for message in page.test_ids("message") if cut in list(message))
-    assert marked is page.test_ids("message")[left_out[-1]]
+    assert marked["id"] == f"message-{narrow.messages()[left_out[-1]].id}"
     assert f"the {left_out[-1]} oldest messages stay out" in words(page)
     assert [note.text for note in page.test_ids("left-out")][-1] == (
         f"Answered without the {left_out[-1]} oldest messages."

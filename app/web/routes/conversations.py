@@ -2,10 +2,11 @@
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.conversations.models import Conversation
@@ -19,7 +20,7 @@ from app.web.forms import PostedTitle, PostedTurn
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
 from app.web.steering_forms import ChosenSteering, carried
-from app.web.transcripts import shown
+from app.web.transcripts import NEWEST, Window, shown
 
 router = APIRouter()
 
@@ -27,6 +28,10 @@ router = APIRouter()
 def _own_conversation(owner: Owner, parts: PartsOf, conversation_id: str) -> Conversation:
     with parts.database.read() as session:
         return conversation_of(session, owner, conversation_id)
+
+
+def _window(first: Annotated[str, Query(alias="from")] = "", before: str = "", message: str = "") -> Window:
+    return Window(first, before, message)
 
 
 OwnConversation = Annotated[Conversation, Depends(_own_conversation)]
@@ -61,7 +66,7 @@ def create_conversation(
     if not by_htmx(request):
         return pages_of(request).see(path)
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation_of(session, owner, turn.conversation.id))
+        page = shown(parts, session, conversation_of(session, owner, turn.conversation.id))
     response = pages_of(request).partial(
         "conversations/_started.html",
         conversation=page.conversation,
@@ -69,15 +74,27 @@ def create_conversation(
         running=page.running,
         submission=new_submission(),
         leaf=page.leaf,
-        gauge=gauge(parts, page.conversation.steering, [bubble.message for bubble in page.bubbles]),
+        gauge=gauge(parts, page.conversation.steering, page.messages, page.generations),
     )
     response.headers["HX-Push-Url"] = parts.settings.root_path + path
     return response
 
 
 @router.get("/conversations/{conversation_id}")
-def show_conversation(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
-    return conversation_page(request, owner, parts, conversation_id)
+def show_conversation(
+    request: Request,
+    *,
+    owner: Owner,
+    parts: PartsOf,
+    conversation_id: str,
+    window: Annotated[Window, Depends(_window)],
+) -> Response:
+    """A conversation's page; for a page that is open, the messages before those that it shows."""
+    if not (window.before and by_htmx(request)):
+        return conversation_page(request, owner, parts, conversation_id, window=replace(window, before=""))
+    with parts.database.read() as session:
+        page = shown(parts, session, conversation_of(session, owner, conversation_id), window)
+    return pages_of(request).partial("messages/_earlier.html", page=page, bubbles=page.bubbles)
 
 
 @router.get("/conversations/{conversation_id}/title")
@@ -128,22 +145,21 @@ def conversation_page(
     *,
     draft: str = "",
     error: AppError | None = None,
+    window: Window = NEWEST,
 ) -> Response:
     """The page of one conversation; with what could not be sent, and why."""
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
-    messages = [bubble.message for bubble in page.bubbles]
-    generations = {bubble.message.id: bubble.generation for bubble in page.bubbles if bubble.generation}
+        page = shown(parts, session, conversation_of(session, owner, conversation_id), window)
     return _show(
         request,
         page.conversation,
         draft,
         error,
+        page=page,
         bubbles=page.bubbles,
         running=page.running,
         leaf=page.leaf,
-        cut=page.cut,
-        gauge=gauge(parts, page.conversation.steering, messages, generations, draft),
+        gauge=gauge(parts, page.conversation.steering, page.messages, page.generations, draft),
     )
 
 
@@ -160,9 +176,17 @@ def new_conversation_page(
     chosen: Mapping[str, Any] | None = None,
 ) -> Response:
     """The page of a chat that is not begun; with what could not be sent, and why, and how it is to be steered."""
-    counted = gauge(parts, chosen, draft=draft)
     return _show(
-        request, None, draft, error, bubbles=[], running=None, leaf="", gauge=counted, chosen=carried(chosen or {})
+        request,
+        None,
+        draft,
+        error,
+        page=None,
+        bubbles=[],
+        running=None,
+        leaf="",
+        gauge=gauge(parts, chosen, draft=draft),
+        chosen=carried(chosen or {}),
     )
 
 
