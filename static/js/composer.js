@@ -124,7 +124,7 @@ function count() {
 document.addEventListener("input", ({ target }) => target === input() && count());
 function recount({ detail }) {
   const now = standing();
-  if (now === counted && detail?.ctx?.sourceElement?.id !== "dialog-form") return;
+  if (now === counted && !detail?.ctx?.sourceElement?.matches("form[action$='/steering']")) return;
   if (/(queued|running)$/.test(now)) return;
   counted = now;
   count();
