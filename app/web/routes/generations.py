@@ -143,14 +143,14 @@ def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> by
 def _ended(parts: Parts, request: Request, owner: str, screen: Screen) -> bytes:
     """Brings a page that shows a screen to the end, without touching what it shows already.
 
-    The body is replaced only where what was saved is not what was shown: a stop cuts it where its reader was.
+    The bubble is replaced only where what was saved is not what was shown: a stop cuts it where its reader was.
     """
     now = _now(parts, owner, screen.run)
     if now is None:
         return _gone(parts, request, screen.run)
-    if now.bubble.message.active:
-        return _frame(request, "_whole", now, now.bubble.after)
-    changes = Markup(screen.last_changes) if screen.html == now.bubble.html else None  # noqa: S704  (rendered)
+    if now.bubble.message.active or screen.html != now.bubble.html:
+        return _frame(request, "_whole", now, now.bubble.after or screen.number)
+    changes = Markup(screen.last_changes)  # noqa: S704  (rendered and cleaned)
     return _frame(request, "_ended", now, screen.number, changes=changes) + ENDED
 
 
