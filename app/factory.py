@@ -10,13 +10,13 @@ from starlette.concurrency import run_in_threadpool
 import app
 from app.database import Database
 from app.engines.catalog import CONCURRENCY, catalog_of
-from app.engines.protocol import Sampling
 from app.events.protocol import Notice
 from app.events.table import TableEventLog
 from app.generation.job import Job
 from app.generation.recorder import Recorder
 from app.generation.recovery import recover
 from app.generation.runner import Runner
+from app.generation.steering import Steering
 from app.schema import upgrade
 from app.settings import Settings
 from app.web import assets, failures
@@ -26,7 +26,7 @@ from app.web.figures import figures
 from app.web.pages import Pages
 from app.web.parts import Parts
 from app.web.prefix import Prefix
-from app.web.routes import conversations, generations, health, messages, refreshes, sign_in
+from app.web.routes import conversations, generations, health, messages, refreshes, sign_in, steering
 from app.web.screens import Screens
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
@@ -59,6 +59,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         messages.router,
         generations.router,
         refreshes.router,
+        steering.router,
         health.router,
         assets.router,
     ):
@@ -73,15 +74,16 @@ def _parts(settings: Settings) -> Parts:
     upgrade(database)
     events = TableEventLog(database, settings.save_s, settings.pace_s, settings.expiry_s)
     catalog = catalog_of(settings)
-    sampling = Sampling(temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens)
-    recorder = Recorder(database, events, catalog, sampling)
+    defaults = Steering.of(settings)
+    recorder = Recorder(database, events, catalog, defaults)
     threads = settings.threads or CONCURRENCY[settings.engine]
 
     def place(job: Job, before: int) -> None:
         events.note(job.generation_id, Notice("waiting", before))
 
     runner = Runner(recorder.record, place, threads, settings.queue)
-    return Parts(settings, database, events, catalog, recorder, runner, Screens(events, settings.ping_s))
+    screens = Screens(events, settings.ping_s)
+    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:

@@ -77,7 +77,19 @@ class Settings(BaseModel):
         0.4, ge=0, le=5, description="how freely the model chooses; 0 always takes the likeliest"
     )
     top_p: float = Field(0.9, gt=0, le=1, description="the share of likeliest tokens that the model chooses from")
+    top_k: int = Field(0, ge=0, description="how many of the likeliest tokens the model chooses from (default: all)")
+    repetition_penalty: float = Field(
+        1.0, ge=0.1, le=10, description="above 1, what was there before is chosen less; only the engine local can"
+    )
     max_tokens: int = Field(1024, ge=1, description="the longest answer, in tokens")
+    seed: int | None = Field(
+        None, ge=0, description="the same seed gives the same answer again; only the engine local can"
+    )
+    stop: Names = Field((), description="texts at which an answer ends, separated by commas; \\n is a line break")
+    system_prompt: str = Field("", description="what the model is told before each conversation")
+    overflow: Literal["drop", "stop"] = Field(
+        "drop", description="when a conversation outgrows the window: drop (the oldest turns) or stop (and say so)"
+    )
     message_chars: int = Field(200_000, ge=1, description="the longest message that is taken, in characters")
     body_bytes: int = Field(4_000_000, ge=1, description="the largest request that is taken, in bytes")
     save_s: Seconds = Field(0.02, description="seconds between two writes of what running answers made")

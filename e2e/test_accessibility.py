@@ -115,6 +115,29 @@ def test_axe_the_dialogs_and_the_menu(rheo: Rheo, chat: Chat, page: Page) -> Non
         expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_axe_the_settings_and_the_context(start_rheo, chat: Chat, page: Page, complaints) -> None:
+    rheo: Rheo = start_rheo([{"id": "echo", "echo": True, "word_tokens": True, "context_window": 120}])
+    chat.open(rheo.url)
+    page.get_by_test_id("open-steering").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    check(page)
+    page.get_by_label("Temperature").fill("0")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    for number in range(3):
+        chat.ask("word " * 30)
+        expect(chat.answers).to_have_count(number + 1)
+        chat.wait("finished")
+    expect(page.get_by_test_id("context-cut")).to_be_visible()
+    page.get_by_test_id("context-words").click()
+    page.get_by_text("The exact text").click()
+    check(page)
+    page.keyboard.press("Escape")
+    chat.box.fill("word " * 130)
+    expect(page.get_by_test_id("context-words")).to_contain_text("too long")
+    check(page)
+
+
 def test_axe_the_drawer(rheo: Rheo, chat: Chat, page: Page) -> None:
     page.set_viewport_size(NARROW)
     chat.open(rheo.url).ask("For the drawer")
@@ -129,7 +152,13 @@ def test_axe_the_pages_without_a_chat(rheo: Rheo, chat: Chat, page: Page, compla
     chat.open(rheo.url).ask("For the pages")
     chat.wait("finished")
     there = page.url
-    for address in (f"{there}/title", f"{there}/deletion", f"{rheo.url}/conversations/none", f"{rheo.url}/nowhere"):
+    for address in (
+        f"{there}/title",
+        f"{there}/deletion",
+        f"{there}/steering",
+        f"{rheo.url}/conversations/none",
+        f"{rheo.url}/nowhere",
+    ):
         page.goto(address)
         check(page)
 

@@ -31,6 +31,9 @@ ALWAYS = {
     "new-conversation",
     "model-state",
     "conversation-title",
+    "open-steering",
+    "context",
+    "context-words",
 }
 
 

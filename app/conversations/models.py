@@ -1,7 +1,7 @@
 """Conversations and their messages: a titled tree of messages of one owner."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
@@ -23,6 +23,8 @@ class Conversation(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     owner: Mapped[str] = mapped_column(String(64))
     title: Mapped[str] = mapped_column(Text)
+    steering: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """What its answers are made with, where that differs from the settings."""
     created_at: Mapped[datetime] = mapped_column(Moment, default=now)
     updated_at: Mapped[datetime] = mapped_column(Moment, default=now)
 

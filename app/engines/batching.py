@@ -4,7 +4,7 @@ torch is imported when a model is loaded, never by this module.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Lock
 from typing import Any
 
@@ -89,6 +89,7 @@ class BatchingEngine:
         self.context_window = models.window(model)
         self._stall_s = settings.stall_s
         self._talk = talk = Talk(settings, loaded.tokenizer, model)
+        self.own_system = talk.own_system
         self.detail = f"continuous batching, {models.describe(model)}{loaded.note}{talk.note}"
         self._meter = Meter()
         self._make: Callable[[Loop], Any] | None = lambda loop: paged.make_manager(model, talk.stops, loop)
@@ -103,6 +104,10 @@ class BatchingEngine:
     def encode(self, prompt: Prompt) -> list[int]:
         """The exact ids that the model is given for a prompt."""
         return self._talk.encode(prompt)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids as the model reads it, its control tokens written out."""
+        return self._talk.decode(token_ids)
 
     def stream(self, prompt: Prompt, sampling: Sampling, cancelled: Event) -> Iterator[Output]:
         """Answer a prompt, as `protocol.Engine` says. What can't be done is refused before this returns."""

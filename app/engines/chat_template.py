@@ -4,7 +4,7 @@ What people wrote never becomes a control token, and an answer made here goes ba
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -47,6 +47,7 @@ class ChatTemplate:
         self._control_ids = set(tokenizer.convert_tokens_to_ids(list(self._controls)))
         self._pattern = _any_of(self._controls)
         self._takes_system = self._shows_system()
+        self.own_system = self._find_own_system()
 
     def encode(self, prompt: Prompt) -> list[int]:
         """The exact ids for a prompt. Raises `Invalid` where the template takes it in no form."""
@@ -59,6 +60,11 @@ class ChatTemplate:
         text = self._render(turns) + (last.content if last else "")
         with self._lock:
             return self._tokenise(text, disguise)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids as the model reads it, its control tokens written out."""
+        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return text
 
     def end_of_turn(self) -> int | None:
         """The control token that the template puts after an answer, if there is one."""
@@ -97,6 +103,23 @@ class ChatTemplate:
             return mark in self._apply([Turn("system", mark), Turn("user", "Hi")])
         except Exception:
             return False
+
+    def _find_own_system(self) -> str:
+        """What stands, where no system prompt is given, in the place where a given one would stand."""
+        system, question = "\U000f0000", "\U000f0001"
+        try:
+            given = self._apply([Turn("system", system), Turn("user", question)])
+            without = self._apply([Turn("user", question)])
+        except Exception:
+            return ""  # a template that refuses a system prompt has none of its own that could be replaced
+        before, found, after = given.partition(system)
+        after, _, _ = after.partition(question)
+        head, _, _ = without.partition(question)
+        if not found or len(head) < len(before) + len(after):
+            return ""
+        if not (head.startswith(before) and head.endswith(after)):
+            return ""
+        return head[len(before) : len(head) - len(after)].strip()
 
     def _tokenise(self, text: str, disguise: Disguise) -> list[int]:
         if not disguise.hides_in(text):

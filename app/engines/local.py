@@ -4,7 +4,7 @@
 what comes and watches over it. torch is imported when an engine is made, never by this module.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from threading import Event, Lock
 from typing import Any
@@ -71,6 +71,7 @@ class LocalEngine:
         self._stall_s = settings.stall_s
         self._meter = Meter()
         self._talk = Talk(settings, loaded.tokenizer, model)
+        self.own_system = self._talk.own_system
         self.detail = f"generate, one at a time{why}, {describe(model)}{loaded.note}{self._talk.note}"
         self._generator: Any = Generator(model, self._talk.stops, self._meter.step)
         self._lock = Lock()
@@ -83,6 +84,10 @@ class LocalEngine:
     def encode(self, prompt: Prompt) -> list[int]:
         """The exact ids that the model is given for a prompt."""
         return self._talk.encode(prompt)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids as the model reads it, its control tokens written out."""
+        return self._talk.decode(token_ids)
 
     def stream(self, prompt: Prompt, sampling: Sampling, cancelled: Event) -> Iterator[Output]:
         """Answer a prompt, as `protocol.Engine` says. What can't be done is refused before this returns."""

@@ -4,7 +4,7 @@ An engine is one loaded model. Everything above this seam speaks of text; token 
 through untouched, so that an answer can be given back to the model exactly as it made it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from threading import Event
 from typing import Literal, Protocol
@@ -124,12 +124,18 @@ class Engine(Protocol):
     """The fields of `Sampling` that are honoured; asking for another is `Invalid`, before the run."""
     detail: str
     """A few words on how it runs, for the health page."""
+    own_system: str
+    """The system prompt that the model's template adds by itself where none is given; empty where it adds none."""
 
     @property
     def counters(self) -> Counters: ...
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The exact ids that the model is given for a prompt."""
+        """The exact ids that the model is given for a prompt. May be called while answers are made."""
+        ...
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids as the model reads it, its control tokens written out."""
         ...
 
     def stream(self, prompt: Prompt, sampling: Sampling, cancelled: Event) -> Iterator[Output]:

@@ -4,7 +4,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -79,6 +79,7 @@ class ScriptedEngine:
 
     supports = frozenset({"max_tokens", "temperature", "top_p", "top_k"})
     detail = "scripted"
+    own_system = ""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -97,6 +98,12 @@ class ScriptedEngine:
 
     def encode(self, prompt: Prompt) -> list[int]:
         return [id_ for part in prompt.parts for id_ in part.token_ids or self._encode_text(part.text)]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        between = " " if self._script.word_tokens else ""
+        decoder = Decoder()
+        text = between.join(decoder.feed(self._token_of(id_)) for id_ in token_ids)
+        return text + decoder.end()
 
     def stream(self, prompt: Prompt, sampling: Sampling, cancelled: Event) -> Iterator[Output]:
         unsupported = sorted(sampling.asked() - self.supports)
@@ -185,6 +192,12 @@ class ScriptedEngine:
 
     def _ids_of(self, token: bytes | str) -> tuple[int, ...]:
         return tuple(token) if isinstance(token, bytes) else (self._id_of(token),)
+
+    def _token_of(self, token_id: int) -> bytes | str:
+        if token_id < TEXT_BASE:
+            return bytes([token_id])
+        with self._lock:
+            return self._texts[token_id - TEXT_BASE]
 
     def _id_of(self, token: str) -> int:
         with self._lock:

@@ -1,6 +1,6 @@
 """A model's side of the talk that both engines of transformers share: prompts to ids, ids to text."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from app.engines.answer import Answer
@@ -31,6 +31,15 @@ class Talk:
     def encode(self, prompt: Prompt) -> list[int]:
         """The exact ids that the model is given for a prompt."""
         return self._template.encode(prompt)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids as the model reads it, its control tokens written out."""
+        return self._template.decode(token_ids)
+
+    @property
+    def own_system(self) -> str:
+        """The system prompt that the template adds by itself where none is given; empty where it adds none."""
+        return self._template.own_system
 
     def begin(self, prompt: Prompt, sampling: Sampling, supported: Set[str], window: int) -> tuple[Request, Answer]:
         """A request and what tells of it. Raises `Invalid` for what can't be done, before it comes near the model."""

@@ -1,8 +1,9 @@
 """Generations: one run of an engine filling one answer."""
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ForeignKey, Index, String, false
+from sqlalchemy import JSON, ForeignKey, Index, String, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.database import Base, Moment, new_id, now
@@ -24,6 +25,14 @@ class Generation(Base):
     """Whether a reader has stopped it. Kept, so that a crash right after does not let it go on."""
     stop_seen: Mapped[int | None]
     """The last event number that the reader saw then; None: as far as it is."""
+    steering: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """What it is made with: while it waits what differs from the settings, once it has begun all of it."""
+    changed: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    """The names of what in it is otherwise than in the answer before."""
+    left_out: Mapped[int] = mapped_column(default=0, server_default="0")
+    """How many messages, the oldest of those before it, did not go into the window."""
+    lost_at: Mapped[int | None]
+    """The first token at which the prompt was no continuation of the one before; None where all of it was."""
     prompt_tokens: Mapped[int | None]
     reused_tokens: Mapped[int | None]
     answer_tokens: Mapped[int | None]

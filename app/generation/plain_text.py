@@ -1,5 +1,10 @@
 """What a model says, as it is kept and shown: LF line ends, and nothing that some databases refuse."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from app.engines.protocol import Output, Piece
+
 
 class PlainText:
     """Makes the text of an answer plain, piece by piece. One for each answer."""
@@ -16,3 +21,10 @@ class PlainText:
         self._after_cr = text.endswith("\r")
         text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
         return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def plain(outputs: Iterable[Output]) -> Iterator[Output]:
+    """The outputs of an engine, with the text of one answer made plain."""
+    text = PlainText()
+    for output in outputs:
+        yield replace(output, text=text.feed(output.text)) if isinstance(output, Piece) else output

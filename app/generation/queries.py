@@ -1,7 +1,8 @@
 """Questions put to the table of generations, through the owner of their conversation."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
@@ -9,6 +10,7 @@ from sqlalchemy.orm import Session
 from app.conversations.models import ACTIVE, Conversation, Message
 from app.errors import NotFound
 from app.generation.models import Generation
+from app.generation.steering import changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,14 @@ class Run:
 
 
 def queue(session: Session, answer: Message) -> Generation:
-    """A new generation that is to fill an answer."""
-    generation = Generation(message_id=answer.id)
+    """A new generation that is to fill an answer: as its conversation is steered now, or as it was begun."""
+    begun = latest_of(session, [answer]).get(answer.id)
+    if begun is not None and begun.steering is not None:
+        steering: dict[str, Any] = begun.steering
+    else:
+        steering = session.get_one(Conversation, answer.conversation_id).steering or {}
+    changed = changes(steering_before(session, answer), steering)
+    generation = Generation(message_id=answer.id, steering=steering, changed=changed)
     session.add(generation)
     session.flush()
     return generation
@@ -60,6 +68,24 @@ def latest_of(session: Session, messages: Iterable[Message]) -> dict[str, Genera
     ids = [message.id for message in messages if message.role == "assistant"]
     rows = session.scalars(select(Generation).where(Generation.message_id.in_(ids)).order_by(Generation.id))
     return {row.message_id: row for row in rows}
+
+
+def last_ended(session: Session, conversation: Conversation) -> Generation | None:
+    """The newest generation of a conversation whose prompt the model has read."""
+    return session.scalars(
+        select(Generation)
+        .join(Message, Message.id == Generation.message_id)
+        .where(Message.conversation_id == conversation.id, Generation.prompt_tokens.is_not(None))
+        .order_by(Generation.id.desc())
+    ).first()
+
+
+def steering_before(session: Session, answer: Message) -> Mapping[str, Any]:
+    """What the answer before this one was made with; nothing where there is none, or where that is not known."""
+    question = session.get(Message, answer.parent_id)
+    before = session.get(Message, question.parent_id) if question is not None and question.parent_id else None
+    generation = latest_of(session, [before]).get(before.id) if before is not None else None
+    return (generation.steering if generation is not None else None) or {}
 
 
 def _runs() -> Select[Generation, Message, Conversation]:

@@ -5,19 +5,24 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from app.conversations.models import EndingReason, State
+from sqlalchemy.orm import Session
+
+from app.conversations.models import EndingReason, Message, State
 from app.conversations.queries import ancestors
 from app.database import Database, now
 from app.engines.catalog import Catalog
-from app.engines.protocol import Ending, Engine, Piece, Prompt, Reading, Sampling
+from app.engines.protocol import Ending, Engine, Part, Piece, Prompt, Reading
 from app.errors import AppError, Unavailable
 from app.events.protocol import Event, EventLog, Notice
+from app.generation.context import Context, ContextWindow, lost_at
 from app.generation.job import Cancellation, Job
 from app.generation.models import Generation
-from app.generation.plain_text import PlainText
+from app.generation.plain_text import plain
 from app.generation.prompt import prompt_for
-from app.generation.queries import Run, run
+from app.generation.queries import Run, latest_of, run, steering_before
 from app.generation.said import Said
+from app.generation.steering import Steering, changes
+from app.generation.stops import Stopping, Stops
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +48,26 @@ OUTCOMES: dict[str, Outcome] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run that has begun: what it is made with, and what of it and before it was said. `before` is the last
+    answer before it that said anything, `left_out` what an earlier begin of this run was made without."""
+
+    steering: Steering
+    messages: list[Message]
+    so_far: Part | None
+    before: tuple[Message, Generation] | None
+    left_out: int
+
+
 class Recorder:
     """Runs one generation from its committed row to its saved answer."""
 
-    def __init__(self, database: Database, events: EventLog, catalog: Catalog, sampling: Sampling) -> None:
+    def __init__(self, database: Database, events: EventLog, catalog: Catalog, defaults: Steering) -> None:
         self._database = database
         self._events = events
         self._catalog = catalog
-        self._sampling = sampling
+        self._defaults = defaults
 
     def record(self, job: Job) -> None:
         """Run a generation. Every fault ends in its own answer; nothing is raised for the model's."""
@@ -90,17 +107,14 @@ class Recorder:
         engine = self._catalog.engine(job.cancellation.asked)
         if engine is None:
             return OUTCOMES["cancelled"]
-        prompt = self._begin(job, engine, said)
-        if prompt is None:
+        begun = self._begin(job, engine, said)
+        if begun is None:
             return OUTCOMES["cancelled"]
-        sampling = self._sampling
-        if sampling.max_tokens is not None:
-            sampling = replace(sampling, max_tokens=sampling.max_tokens - said.tokens)
-            if said.pieces and (sampling.max_tokens or 0) < 1:
-                return OUTCOMES["length"]
-        return self._play(job, engine, prompt, sampling, said)
+        if said.pieces and said.tokens >= begun.steering.max_tokens:
+            return OUTCOMES["length"]
+        return self._play(job, engine, self._fit(job, engine, begun), begun, said)
 
-    def _begin(self, job: Job, engine: Engine, said: Said) -> Prompt | None:
+    def _begin(self, job: Job, engine: Engine, said: Said) -> "Begun | None":
         """Mark the answer as running and read what comes before it; None where it was deleted."""
         with self._database.write() as session:
             found = run(session, job.generation_id)
@@ -110,24 +124,49 @@ class Recorder:
             said.one_model = message.model in (None, engine.model) or not (message.text or said.pieces)
             message.state = "running"
             message.model = engine.model
-            found.generation.started_at = found.generation.started_at or now()
-            return prompt_for(ancestors(session, message), engine.model, said.part(message))
+            generation = found.generation
+            generation.started_at = generation.started_at or now()
+            messages = ancestors(session, message)
+            steering = self._defaults.changed_by(generation.steering)
+            generation.steering = steering.kept()
+            generation.changed = changes(steering_before(session, message), generation.steering)
+            before = _before(session, messages)
+            return Begun(steering, messages, said.part(message), before, generation.left_out)
 
-    def _play(self, job: Job, engine: Engine, prompt: Prompt, sampling: Sampling, said: Said) -> Outcome:
+    def _fit(self, job: Job, engine: Engine, begun: "Begun") -> Prompt:
+        """The prompt, as much of it as goes in. Raises `Invalid` where it can't or must not be made to.
+
+        Outside of any transaction: to count the tokens of a long conversation takes its time.
+        """
+        last = begun.before[1].left_out if begun.before else 0
+        context = ContextWindow(engine, begun.steering, begun.messages, begun.so_far).fit(begun.left_out or last)
+        if context.fault is not None:
+            raise context.fault
+        lost = _lost(engine, begun, context)
+        with self._database.write() as session:
+            found = run(session, job.generation_id)
+            if found is not None:
+                found.generation.left_out = context.left_out
+                # What goes on has been read before, and what it told of its beginning stays true.
+                found.generation.lost_at = lost if begun.so_far is None else found.generation.lost_at
+        return context.prompt
+
+    def _play(self, job: Job, engine: Engine, prompt: Prompt, begun: "Begun", said: Said) -> Outcome:
         asked = job.cancellation.asked
-        plain = PlainText()
+        steering = replace(begun.steering, max_tokens=begun.steering.max_tokens - said.tokens)
+        stopping, stops = Stopping(asked), Stops(steering.stop, begun.so_far.text if begun.so_far else "")
         # The run's own time goes on where it was when the process was gone.
         began = time.monotonic() - (said.pieces[-1].at if said.pieces else 0.0)
-        with closing(engine.stream(prompt, sampling, asked)) as outputs:  # type: ignore[type-var]
-            for output in outputs:
+        with closing(engine.stream(prompt, steering.sampling, stopping)) as outputs:  # type: ignore[type-var]
+            for output in stops.watch(plain(outputs), stopping):
                 if isinstance(output, Piece) and not asked.is_set():
-                    text = plain.feed(output.text)
                     at = time.monotonic() - began
-                    number = self._events.append(job.generation_id, text, output.token_ids, at)
-                    said.pieces.append(Event(number, text, output.token_ids, at=at))
+                    number = self._events.append(job.generation_id, output.text, output.token_ids, at)
+                    said.pieces.append(Event(number, output.text, output.token_ids, at=at))
                 elif isinstance(output, Reading):
                     self._events.note(job.generation_id, Notice("reading", output.done, output.total))
                 elif isinstance(output, Ending):
+                    said.rest, said.back = stops.rest, stops.back
                     return replace(OUTCOMES[output.reason], tokens=output)
         raise RuntimeError("the engine ended without saying why")
 
@@ -155,6 +194,28 @@ class Recorder:
             log.exception("The end of generation %s could not be saved", job.generation_id)
             return False
         return True
+
+
+def _before(session: Session, messages: list[Message]) -> tuple[Message, Generation] | None:
+    """The last of these messages that is an answer with text, and what made it."""
+    answer = next((message for message in reversed(messages) if message.role == "assistant" and message.text), None)
+    generation = latest_of(session, [answer]).get(answer.id) if answer is not None else None
+    return (answer, generation) if answer is not None and generation is not None else None
+
+
+def _lost(engine: Engine, begun: Begun, context: Context) -> int | None:
+    """The token from which on the model can't use what it has read for the answer before."""
+    if begun.before is None or begun.so_far is not None:
+        return None
+    answer, generation = begun.before
+    if answer.model != engine.model or generation.prompt_tokens is None:
+        return None
+    # What it had read then is made again: it follows from what is kept, and is large.
+    sent = begun.messages[generation.left_out : begun.messages.index(answer)]
+    said = Part("assistant", answer.text, tuple(answer.token_ids) if answer.token_ids is not None else None)
+    system = (generation.steering or {}).get("system", "")
+    read = engine.encode(prompt_for(sent, engine.model, said, system))
+    return lost_at(read, context.token_ids)
 
 
 def _save(found: Run, said: Said, outcome: Outcome, cancellation: Cancellation) -> None:

@@ -16,6 +16,10 @@ class Said:
     pieces: list[Event] = field(default_factory=list)
     one_model: bool = True
     """Whether all of it, and what the message said before, comes from one model: only then do its ids count."""
+    rest: str = ""
+    """What of a token still belongs to the text, where a stop string begins within that token."""
+    back: int = 0
+    """How many characters at the end do not belong to the text: a stop string began in them."""
 
     @property
     def last(self) -> int:
@@ -36,7 +40,8 @@ class Said:
         """Put the text, the ids it came from, and how long it thought, at the end of a message."""
         message.token_ids = self._ids_with(message)
         message.thought_s = self._thought_s_with(message)
-        message.text += self._text()
+        text = message.text + self._text()
+        message.text = text[: len(text) - self.back] + self.rest
         message.html = None
 
     def part(self, message: Message) -> Part | None:
@@ -60,4 +65,6 @@ class Said:
     def _ids_with(self, message: Message) -> list[int] | None:
         if not self.one_model or (message.text and message.token_ids is None):
             return None
+        if self.rest or self.back:
+            return None  # ids only count where they are exactly what the text came from
         return [*(message.token_ids or ()), *(id_ for piece in self.pieces for id_ in piece.token_ids)]

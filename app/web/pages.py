@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import app
+from app.generation.steering import in_words
 from app.schema import ROOT
 from app.web.assets import Assets
 
@@ -29,6 +30,7 @@ class Pages:
         environment.globals["asset"] = lambda name: root_path + assets.path(name)
         environment.globals["at"] = lambda path: root_path + path
         environment.globals["version"] = app.__version__
+        environment.filters["steering_words"] = in_words
         self._templates = Jinja2Templates(env=environment)
         self._root_path = root_path
 

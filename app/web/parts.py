@@ -14,6 +14,7 @@ from app.generation.job import Job
 from app.generation.models import Generation
 from app.generation.recorder import Recorder
 from app.generation.runner import Runner
+from app.generation.steering import Steering
 from app.settings import Settings
 from app.web.screens import Screens
 
@@ -23,6 +24,8 @@ class Parts:
     """Built and wired by the factory; lives as long as the application."""
 
     settings: Settings
+    steering: Steering
+    """What answers are made with where their conversation says nothing else."""
     database: Database
     events: EventLog
     catalog: Catalog

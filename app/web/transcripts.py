@@ -43,6 +43,10 @@ class Shown:
     conversation: Conversation
     bubbles: list[Bubble]
     earlier: str | None = None
+    messages: Sequence[Message] = ()
+    """All of its messages, also those that are not shown."""
+    cut: str = ""
+    """The id of the first message that the newest answer was made with, where older ones did not go in."""
 
     @property
     def first(self) -> str:
@@ -58,6 +62,11 @@ class Shown:
     def running(self) -> Generation | None:
         """The generation that Stop would stop: the first that has not ended."""
         return next((b.generation for b in self.bubbles if b.message.active and b.generation), None)
+
+    @property
+    def generations(self) -> dict[str, Generation]:
+        """What made the answers that are shown, by message id."""
+        return {bubble.message.id: bubble.generation for bubble in self.bubbles if bubble.generation}
 
     def after(self, leaf: str | None, made: set[str]) -> list[Bubble]:
         """What a page that shows the messages up to `leaf` lacks; where that is not told, what was just made.
@@ -99,7 +108,8 @@ def shown(parts: Parts, session: Session, conversation: Conversation, window: Wi
     messages = transcript(session, conversation)
     first, end = window.of(messages)
     earlier = messages[max(0, first - PAGE)].id if first else None
-    return Shown(conversation, bubbles(parts, session, messages[first:end]), earlier)
+    cut = _cut(session, messages)
+    return Shown(conversation, bubbles(parts, session, messages[first:end]), earlier, messages, cut)
 
 
 def bubbles(parts: Parts, session: Session, messages: Sequence[Message]) -> list[Bubble]:
@@ -112,6 +122,13 @@ def bubbles(parts: Parts, session: Session, messages: Sequence[Message]) -> list
         else _running(parts, message, generations[message.id])
         for message in messages
     ]
+
+
+def _cut(session: Session, messages: Sequence[Message]) -> str:
+    newest = [message for message in messages if message.role == "assistant" and message.state != "queued"][-1:]
+    begun = latest_of(session, newest)
+    left_out = begun[newest[0].id].left_out if begun else 0
+    return messages[left_out].id if left_out else ""
 
 
 def _running(parts: Parts, message: Message, generation: Generation) -> Bubble:

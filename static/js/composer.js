@@ -105,6 +105,35 @@ function recall() {
 
 if (input() && !input().value) input().value = recall() ?? "";
 
+// The context is counted again when what would be sent has changed: by typing, by new settings, by a turn's end
+// (not by its beginning: until then the gauge tells what was sent), by a model that is loaded.
+const COUNT_MS = 400;
+let counting = 0;
+let counted = standing();
+
+function standing() {
+  const last = document.getElementById("messages").lastElementChild;
+  return [document.getElementById("model-state").dataset.state, last?.id, last?.dataset.state].join(" ");
+}
+
+function count() {
+  clearTimeout(counting);
+  counting = setTimeout(() => document.getElementById("context").dispatchEvent(new Event("rheo:count")), COUNT_MS);
+}
+
+document.addEventListener("input", ({ target }) => target === input() && count());
+function recount({ detail }) {
+  const now = standing();
+  if (now === counted && !detail?.ctx?.sourceElement?.matches("form[action$='/steering']")) return;
+  if (/(queued|running)$/.test(now)) return;
+  counted = now;
+  count();
+}
+
+document.addEventListener("htmx:after:swap", recount);
+document.addEventListener("rheo:ended", recount);
+if (input()?.value) count();
+
 if (!CSS.supports("field-sizing", "content")) {
   document.addEventListener("input", ({ target }) => {
     if (target !== input()) return;

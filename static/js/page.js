@@ -62,18 +62,20 @@ function copyBySelection(text) {
   return copied;
 }
 
-// The menu that asked is closed by then; the keyboard goes back to the button that opened it.
+// A menu that asked is closed by then; the keyboard goes back to the button that opened it.
 let asker = null;
 document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => {
-  const menu = ctx.sourceElement.closest(".menu");
+  const source = ctx.sourceElement;
+  const menu = source.closest(".menu");
   if (menu) asker = document.querySelector(`[popovertarget="${menu.id}"]`);
+  else if (source.matches("[hx-target='#dialog']") && !dialog.contains(source)) asker = source;
 });
 
 // The server fills the dialog to ask, and empties it when all is done.
 document.addEventListener("htmx:after:swap", () => {
   if (dialog.childElementCount && !dialog.open) {
     dialog.showModal();
-    dialog.querySelector("input:not([type=hidden])")?.select();
+    dialog.querySelector("input[autofocus]")?.select();
   } else if (!dialog.childElementCount && dialog.open) {
     dialog.close();
   }
@@ -85,6 +87,8 @@ dialog.addEventListener("click", (event) => {
 });
 dialog.addEventListener("close", () => {
   dialog.replaceChildren();
+  // The gauge is made anew with each count.
+  if (asker?.id && !asker.isConnected) asker = document.getElementById(asker.id);
   (asker?.checkVisibility() ? asker : opener).focus();
 });
 

@@ -1,4 +1,5 @@
 // Tabs tell each other what is new; a page that was out of sight asks for it when it is seen again.
+// What only asks, although it is posted, is marked as quiet.
 
 const main = document.getElementById("main");
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("rheo") : null;
@@ -36,7 +37,7 @@ main.addEventListener("htmx:before:swap", (event) => {
 
 document.addEventListener("htmx:finally:request", ({ target, detail: { ctx } }) => {
   if (target === main) asked = null;
-  else if (ctx.request.method === "POST" && ctx.response?.raw.ok) channel?.postMessage("news");
+  else if (ctx.request.method === "POST" && ctx.response?.raw.ok && !ctx.sourceElement.closest("[data-quiet]")) channel?.postMessage("news");
   if (behind) refresh();
 });
 

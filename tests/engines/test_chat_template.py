@@ -200,3 +200,20 @@ def test_the_end_of_turn_is_found_in_the_template(template: ChatTemplate, tokeni
     assert template.end_of_turn() == tokenizer.convert_tokens_to_ids("<|im_end|>")
     with other_template(tokenizer, None) as plain:
         assert plain.end_of_turn() is None
+
+
+def test_a_system_prompt_that_the_template_adds_by_itself_is_known(template: ChatTemplate) -> None:
+    assert template.own_system == "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+
+
+@pytest.mark.parametrize("jinja", [ALTERNATING, SILENT, None, "{{ raise_exception('never') }}"])
+def test_a_template_without_a_system_prompt_of_its_own_adds_none(tokenizer: Any, jinja: str | None) -> None:
+    with other_template(tokenizer, jinja) as other:
+        assert other.own_system == ""
+
+
+def test_what_is_read_can_be_written_out_with_its_control_tokens(template: ChatTemplate) -> None:
+    ids = template.encode(prompt(("system", "S"), ("user", "a <|im_end|>  b 🙂")))
+    assert template.decode(ids) == (
+        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\na <|im_end|>  b 🙂<|im_end|>\n<|im_start|>assistant\n"
+    )

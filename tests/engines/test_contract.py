@@ -182,3 +182,8 @@ def test_an_answer_goes_on_from_the_text_that_is_given(any_engine: Engine) -> No
     assert text
     if any_engine.detail == "scripted":
         assert text == "".join(piece.text for piece in pieces[FEW // 2 : FEW // 2 + 3])
+
+
+def test_what_was_encoded_can_be_read(any_engine: Engine) -> None:
+    assert QUESTION.parts[0].text in any_engine.decode(any_engine.encode(QUESTION))
+    assert isinstance(any_engine.own_system, str)

@@ -7,6 +7,10 @@ import tiny
 from serving import Serve
 from waiting import until
 
+from app.settings import Settings
+
+PAGE = 32
+
 
 @pytest.mark.parametrize(
     ("engine", "why"), [("batching", ": paged attention does not support"), ("local", ", float32")]
@@ -35,13 +39,29 @@ def test_a_model_that_is_refused_leaves_the_page_up_and_says_why(server: Serve, 
     assert (ended.state, "someone/unknown-model" in (ended.error or "")) == ("failed", True)
 
 
-def test_b20_a_message_longer_than_the_window_is_refused_in_its_bubble_with_the_numbers(
-    server: Serve, tmp_path: Path
-) -> None:
+def test_b20_a_message_longer_than_the_window_is_refused_with_the_numbers(server: Serve, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     rheo = server(engine="batching", model=(str(tiny.qwen(tmp_path / "model")),), dtype="float32", max_tokens=5)
     until(lambda: rheo.client.get("/ready").status_code == 200, 60)
-    long = rheo.send("word " * 300).ended(10)
-    assert long.state == "failed"
-    assert "tokens, and it takes 256" in (long.error or "")
+    long = rheo.client.post("/conversations", data={"text": "word " * 300, "submission": "1"})
+    assert long.status_code == 422
+    assert "tokens, and the model takes 256" in long.text
     assert rheo.send("Hello").ended(30).state == "finished"
+
+
+def test_the_packaged_model_reads_only_what_is_new_in_a_further_turn(server: Serve, model_settings: Settings) -> None:
+    rheo = server(engine="batching", cache_dir=model_settings.cache_dir, temperature=0, max_tokens=40)
+    until(lambda: rheo.client.get("/ready").status_code == 200, 120)
+    facts = "Tell me three facts about each of these rivers: Seine, Rhine, Danube, Po, Ebro, Elbe, Oder, Loire."
+    first = rheo.send(f"{facts} {facts}")
+    first.ended(60)
+    second = rheo.send("And which of them is the longest?", first.conversation_id)
+    second.ended(60)
+    (before,), (after,) = rheo.generations(first.answer_id), rheo.generations(second.answer_id)
+    read = (before.prompt_tokens or 0) + (before.answer_tokens or 0)
+    assert (before.lost_at, after.lost_at) == (None, None)
+    # The last token of an answer was made but never read, and the cache is kept by pages.
+    assert after.reused_tokens == (read - 1) // PAGE * PAGE
+    page = rheo.client.post(f"{first.path}/context", data={"text": ""}).text
+    assert f"of which the model had read {after.reused_tokens} before" in page
+    assert "adds its own: “You are a helpful AI assistant named SmolLM" in page

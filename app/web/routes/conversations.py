@@ -1,8 +1,9 @@
 """Conversations: the new chat, one conversation, its title, its deletion."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,10 +14,12 @@ from app.conversations.queries import active_answers, conversation_of, delete, s
 from app.errors import AppError, Invalid
 from app.generation.queries import latest_of, queue
 from app.web.access import Owner
+from app.web.contexts import check_alone, gauge
 from app.web.failures import failure
 from app.web.forms import PostedTitle, PostedTurn
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
+from app.web.steering_forms import ChosenSteering, carried
 from app.web.transcripts import NEWEST, Window, shown
 
 router = APIRouter()
@@ -35,19 +38,27 @@ OwnConversation = Annotated[Conversation, Depends(_own_conversation)]
 
 
 @router.get("/")
-def show_new_conversation(request: Request) -> Response:
-    return _new_conversation_page(request)
+def show_new_conversation(request: Request, parts: PartsOf) -> Response:
+    return new_conversation_page(request, parts)
 
 
 @router.post("/conversations")
-def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: PostedTurn) -> Response:
+def create_conversation(
+    request: Request, owner: Owner, parts: PartsOf, form: PostedTurn, chosen: ChosenSteering
+) -> Response:
     """A conversation and its first turn, in one commit: an empty conversation never exists."""
     try:
         form.check(parts.settings)
+        if (engine := parts.catalog.loaded()) is not None:
+            check_alone(engine, parts.steering.changed_by(chosen), form.text)
     except Invalid as error:
-        return failure(request, error) if by_htmx(request) else _new_conversation_page(request, form.text, error)
+        if by_htmx(request):
+            return failure(request, error)
+        return new_conversation_page(request, parts, form.text, error, chosen)
     with parts.database.write() as session:
         turn = start_conversation(session, owner, form.text, form.submission)
+        if turn.fresh:
+            turn.conversation.steering = chosen or None
         generation = queue(session, turn.answer) if turn.fresh else None
     if generation is not None:
         parts.start(generation, turn.conversation)
@@ -63,6 +74,7 @@ def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: Po
         running=page.running,
         submission=new_submission(),
         leaf=page.leaf,
+        gauge=gauge(parts, page.conversation.steering, page.messages, page.generations),
     )
     response.headers["HX-Push-Url"] = parts.settings.root_path + path
     return response
@@ -147,6 +159,7 @@ def conversation_page(
         bubbles=page.bubbles,
         running=page.running,
         leaf=page.leaf,
+        gauge=gauge(parts, page.conversation.steering, page.messages, page.generations, draft),
     )
 
 
@@ -155,8 +168,26 @@ def new_submission() -> str:
     return secrets.token_urlsafe(12)
 
 
-def _new_conversation_page(request: Request, draft: str = "", error: AppError | None = None) -> Response:
-    return _show(request, None, draft, error, page=None, bubbles=[], running=None, leaf="")
+def new_conversation_page(
+    request: Request,
+    parts: Parts,
+    draft: str = "",
+    error: AppError | None = None,
+    chosen: Mapping[str, Any] | None = None,
+) -> Response:
+    """The page of a chat that is not begun; with what could not be sent, and why, and how it is to be steered."""
+    return _show(
+        request,
+        None,
+        draft,
+        error,
+        page=None,
+        bubbles=[],
+        running=None,
+        leaf="",
+        gauge=gauge(parts, chosen, draft=draft),
+        chosen=carried(chosen or {}),
+    )
 
 
 def _show(

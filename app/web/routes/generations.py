@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from app.conversations.models import Conversation
-from app.conversations.queries import active_answers
+from app.conversations.queries import active_answers, ancestors
 from app.errors import NotFound
 from app.generation.models import Generation
 from app.generation.queries import Run, keep_stop, latest_of, run_of
@@ -115,6 +115,8 @@ class _Now:
     bubble: Bubble
     conversation: Conversation
     running: Generation | None
+    cut: str
+    """The first message that it was made with, where older ones did not go in."""
 
 
 def _now(parts: Parts, owner: str, generation_id: str) -> _Now | None:
@@ -127,7 +129,9 @@ def _now(parts: Parts, owner: str, generation_id: str) -> _Now | None:
         running = latest_of(session, active)
         # With its newest run: one that has been continued is over, and would never tell anything more.
         (bubble,) = bubbles(parts, session, [found.message])
-    return _Now(bubble, found.conversation, running[active[0].id] if active else None)
+        left_out = bubble.generation.left_out if bubble.generation else 0
+        cut = ancestors(session, found.message)[left_out].id if left_out else ""
+    return _Now(bubble, found.conversation, running[active[0].id] if active else None, cut)
 
 
 def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> bytes:
@@ -163,6 +167,7 @@ def _frame(request: Request, name: str, now: _Now, number: int, **context: objec
         message=now.bubble.message,
         conversation=now.conversation,
         running=now.running,
+        cut=now.cut,
         **context,
     )
     return frame(html, number or None)

@@ -9,6 +9,7 @@ from app.errors import Invalid, Stale
 from app.generation.queries import queue
 from app.rendering.thinking import without_thinking
 from app.web.access import Owner
+from app.web.contexts import check_fits
 from app.web.failures import failure
 from app.web.forms import PostedTurn, TurnForm
 from app.web.pages import by_htmx, pages_of
@@ -25,6 +26,7 @@ def create_message(
 ) -> Response:
     try:
         form.check(parts.settings)
+        check_fits(parts, owner, conversation_id, form.text, form.leaf)
     except Invalid as error:
         if by_htmx(request):
             return failure(request, error)
