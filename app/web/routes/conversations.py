@@ -2,14 +2,15 @@
 
 import secrets
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, Depends, Request
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.conversations.models import Conversation
-from app.conversations.queries import active_answers, conversation_of, delete, start_conversation
-from app.errors import AppError, Invalid
+from app.conversations.models import Conversation, Message
+from app.conversations.queries import active_answers, conversation_of, delete, message_of, start_conversation
+from app.errors import AppError, Invalid, NotFound
 from app.generation.queries import latest_of, queue
 from app.web.access import Owner
 from app.web.failures import failure
@@ -64,8 +65,14 @@ def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: Po
 
 
 @router.get("/conversations/{conversation_id}")
-def show_conversation(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
-    return conversation_page(request, owner, parts, conversation_id)
+def show_conversation(
+    request: Request, *, owner: Owner, parts: PartsOf, conversation_id: str, message: str = "", deleted: str = ""
+) -> Response:
+    """A conversation along what is chosen; with `message` along the branch that holds it, choosing nothing.
+
+    `deleted` is the branch that was deleted just now, by a browser without scripts: it can be undone.
+    """
+    return conversation_page(request, owner, parts, conversation_id, through=message, deleted=deleted)
 
 
 @router.get("/conversations/{conversation_id}/title")
@@ -116,11 +123,35 @@ def conversation_page(
     *,
     draft: str = "",
     error: AppError | None = None,
+    through: str | None = None,
+    deleted: str = "",
 ) -> Response:
     """The page of one conversation; with what could not be sent, and why."""
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
-    return _show(request, page.conversation, draft, error, bubbles=page.bubbles, running=page.running, leaf=page.leaf)
+        page = shown(session, parts.events, conversation_of(session, owner, conversation_id), through)
+        undo = _deleted(session, owner, conversation_id, deleted)
+    kept = {"message": through if page.holds(through) else "", "deleted": undo.id if undo else ""}
+    query = urlencode({name: value for name, value in kept.items() if value})
+    return _show(
+        request,
+        page.conversation,
+        draft,
+        error,
+        bubbles=page.bubbles,
+        running=page.running,
+        leaf=page.leaf,
+        undo=undo,
+        query=f"?{query}" if query else "",
+    )
+
+
+def _deleted(session: Session, owner: str, conversation_id: str, message_id: str) -> Message | None:
+    """A branch of this conversation that is deleted, by its first message; None where there is none."""
+    try:
+        found = message_of(session, owner, message_id, deleted=True)
+    except NotFound:
+        return None
+    return found if found.conversation_id == conversation_id and found.deleted_at is not None else None
 
 
 def new_submission() -> str:
@@ -129,7 +160,7 @@ def new_submission() -> str:
 
 
 def _new_conversation_page(request: Request, draft: str = "", error: AppError | None = None) -> Response:
-    return _show(request, None, draft, error, bubbles=[], running=None, leaf="")
+    return _show(request, None, draft, error, bubbles=[], running=None, leaf="", undo=None, query="")
 
 
 def _show(

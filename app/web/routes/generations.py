@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response, StreamingResponse
 
 from app.conversations.queries import active_answers
+from app.conversations.tree import tree_of
 from app.errors import NotFound
 from app.generation.queries import Run, keep_stop, latest_of, run_of
 from app.web.access import Owner
@@ -13,7 +14,7 @@ from app.web.forms import PostedSeen
 from app.web.frames import GONE, HEADERS, MEDIA_TYPE, frames
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
-from app.web.transcripts import bubble_of
+from app.web.transcripts import bubble_of, in_tree
 
 router = APIRouter()
 
@@ -94,14 +95,18 @@ def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> st
             found = run_of(session, owner, generation_id)
         except NotFound:
             return None
-        active = active_answers(session, found.conversation)
+        answering = bool(active_answers(session, found.conversation))
+        tree = tree_of(session, found.conversation.id)
+        # Stop is about what the reader sees: the branch with this answer, whatever is chosen by now.
+        active = [message for message in tree.path(found.message.id) if message.active]
         running = latest_of(session, active)
         # The newest: where the answer has been continued, this run is over and would never tell anything more.
         newest = latest_of(session, [found.message]).get(found.message.id)
-        bubble = bubble_of(found.message, newest, parts.events)
+        bubble = in_tree(tree, bubble_of(found.message, newest, parts.events))
     return pages_of(request).fragment(
         "generations/_whole.html",
         bubble=bubble,
         conversation=found.conversation,
         running=running[active[0].id] if active else None,
+        answering=answering,
     )
