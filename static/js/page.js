@@ -95,6 +95,12 @@ document.addEventListener("keydown", (event) => {
   if (form && event.key === "Escape" && !event.isComposing) leave(form);
 });
 
+document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+  if (!ctx?.sourceElement?.matches?.('[data-testid="edit"]')) return;
+  const box = ctx.sourceElement.closest(".message").querySelector(".revision textarea");
+  box?.setSelectionRange(box.value.length, box.value.length);
+});
+
 function leave(form) {
   const bubble = form.parentElement;
   form.remove();
