@@ -253,6 +253,33 @@ def test_another_variant_comes_in_the_place_of_the_first_under_the_pointer(
     assert not reachable or abs(after["y"] - box["y"]) <= 2
 
 
+def test_the_way_to_other_variants_stays_in_its_place_when_an_answer_ends(start_rheo, chat: Chat) -> None:
+    rheo: Rheo = start_rheo([{"id": "words", "steps": ["Said. ", {"sleep_s": 60}]}])
+    chat.open(rheo.url).ask("Go")
+    chat.wait_for_text("Said.")
+    chat.stop.click()
+    chat.wait("stopped")
+    chat.answer.get_by_role("button", name="Try again").click()
+    chat.wait_for_text("Said.")
+    chat.wait("running")
+    running = below_text(chat)
+    chat.stop.click()
+    chat.wait("stopped")
+    note = chat.answer.locator(".message-note").evaluate("note => note.offsetHeight + 8")
+    ended = below_text(chat)
+    assert ended[0] == pytest.approx(running[0], abs=1)
+    assert ended[1] - note == pytest.approx(running[1], abs=1)
+
+
+def below_text(chat: Chat) -> tuple[float, float]:
+    """How far to the right, and below the text of the answer, its ‹ is."""
+    button = chat.answer.get_by_role("button", name="Previous variant").bounding_box()
+    text = chat.answer.get_by_test_id("message-body").bounding_box()
+    assert button
+    assert text
+    return button["x"], button["y"] - text["y"] - text["height"]
+
+
 def test_changing_a_question_while_it_is_answered_and_walking_between_both(
     start_rheo, chat: Chat, page: Page
 ) -> None:
