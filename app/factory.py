@@ -26,7 +26,17 @@ from app.web.figures import figures
 from app.web.pages import Pages
 from app.web.parts import Parts
 from app.web.prefix import Prefix
-from app.web.routes import conversations, generations, health, messages, refreshes, sign_in, steering
+from app.web.routes import (
+    branches,
+    comparisons,
+    conversations,
+    generations,
+    health,
+    messages,
+    refreshes,
+    sign_in,
+    steering,
+)
 from app.web.screens import Screens
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
@@ -57,6 +67,8 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
     for router in (
         conversations.router,
         messages.router,
+        branches.router,
+        comparisons.router,
         generations.router,
         refreshes.router,
         steering.router,

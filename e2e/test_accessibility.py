@@ -163,6 +163,31 @@ def test_axe_the_pages_without_a_chat(rheo: Rheo, chat: Chat, page: Page, compla
         check(page)
 
 
+def test_axe_variants_a_changed_question_undo_and_the_comparison(rheo: Rheo, chat: Chat, page: Page) -> None:
+    chat.open(rheo.url).ask("One of two")
+    chat.wait("finished")
+    chat.answer.get_by_role("button", name="Try again").click()
+    expect(chat.answer.get_by_test_id("variant-place")).to_have_text("2/2")
+    chat.wait("finished")
+    chat.questions.first.get_by_test_id("edit").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("revision-input")).to_be_focused()
+    check(page)
+    page.get_by_test_id("revision-input").fill("Two of two, and more")
+    page.keyboard.press("Enter")
+    expect(chat.questions.first.get_by_test_id("variant-place")).to_have_text("2/2")
+    chat.wait("finished")
+    chat.answer.get_by_test_id("delete-branch").click()
+    expect(page.get_by_test_id("undo")).to_be_visible()
+    check(page)
+    edit = chat.questions.first.get_by_test_id("edit").evaluate("link => link.href")
+    chat.questions.first.get_by_test_id("compare").click()
+    expect(page.get_by_test_id("variant")).to_have_count(2)
+    check(page)
+    page.goto(edit)
+    check(page)
+
+
 def test_axe_sign_in(start_rheo, page: Page, complaints) -> None:
     complaints.expected.append("Failed to load resource")
     rheo: Rheo = start_rheo([{"id": "echo", "echo": True}], password="correct horse")

@@ -101,6 +101,7 @@ def test_no_page_has_an_inline_script_or_style(start_rheo, chat: Chat, page: Pag
     chat.ask("Go")
     chat.wait_for_text("x = ")
     there = page.url
+    question = (chat.questions.first.get_attribute("id") or "").removeprefix("message-")
     htmx = {"HX-Request": "true"}
     answers = [
         page.request.get(rheo.url),
@@ -109,6 +110,10 @@ def test_no_page_has_an_inline_script_or_style(start_rheo, chat: Chat, page: Pag
         page.request.get(f"{there}/title"),
         page.request.get(f"{there}/deletion", headers=htmx),
         page.request.get(f"{rheo.url}/refresh?conversation={there.rpartition('/')[2]}", headers=htmx),
+        page.request.get(f"{rheo.url}/messages/{question}/revision"),
+        page.request.get(f"{rheo.url}/messages/{question}/revision", headers=htmx),
+        page.request.get(f"{rheo.url}/messages/{question}/comparison"),
+        page.request.get(f"{there}?message={question}"),
         page.request.get(f"{rheo.url}/model-state", headers=htmx),
         page.request.get(f"{rheo.url}/nowhere", headers={"Accept": "text/html"}),
     ]

@@ -226,7 +226,7 @@ def test_try_again_shows_the_newest_answer(echo: Rheo, chat: Chat, page: Page) -
     chat.ask("And on")
     expect(chat.answers).to_have_count(2)
     chat.wait("finished")
-    expect(page.get_by_role("button", name="Try again")).to_have_count(1)
+    expect(page.get_by_role("button", name="Try again")).to_have_count(2)
 
 
 def test_continue_after_stop_joins_exactly(start_rheo, chat: Chat, page: Page) -> None:

@@ -87,6 +87,21 @@ def test_an_ended_answer_tells_how_it_ended_and_offers_what_can_be_done(server: 
     assert "broken" in failing.watch(failed).bubble.test_id("message-error").text
 
 
+def test_variants_branches_and_their_undoing_have_their_names(server: Serve) -> None:
+    rheo = server(["Hello"])
+    turn = rheo.send()
+    turn.ended()
+    rheo.client.post(f"/messages/{turn.question_id}/answers")
+    page = rheo.page(turn.path)
+    assert names_on(page) >= {"variants", "variant-before", "variant-place", "variant-after", "compare"}
+    assert names_on(page) >= {"edit", "delete-branch"}
+    assert page.test_id("variant-place").text == "2/2"
+    assert names_on(rheo.page(page.test_id("edit")["href"])) == {"revision", "revision-input"}
+    assert names_on(rheo.page(page.test_id("compare")["href"])) == {"comparison", "variant", "variant-text"}
+    rheo.client.post(f"/messages/{turn.answer_id}/deletion")
+    assert rheo.page(f"{turn.path}?deleted={turn.answer_id}").test_id("undo").tag == "button"
+
+
 def test_every_control_has_a_name_that_can_be_read_out(running: Turn) -> None:
     page = running.server.page(running.path)
     for control in [*page.all("button"), *page.all("a"), *page.all("summary")]:

@@ -114,6 +114,31 @@ def test_e31_the_data_of_every_older_schema_is_kept(database: Database, revision
         assert session.scalar(text("PRAGMA foreign_keys")) == 1
 
 
+def test_variants_and_branches_come_to_data_and_go_without_bringing_back_what_was_deleted(database: Database) -> None:
+    migrate(database, "0003")
+    with database.write() as session:
+        for row in ROWS[:-1]:  # pieces have another table by then
+            session.execute(text(row))
+        session.execute(
+            text("INSERT INTO generation_pieces (generation_id, number, text, token_ids) VALUES ('g3', 5, 'p', '[]')")
+        )
+    before = contents(database)
+    upgrade(database)
+    with database.write() as session:
+        assert set(session.execute(text("SELECT chosen, deleted_at FROM messages"))) == {(0, None)}
+        session.execute(text("UPDATE messages SET deleted_at = '2026-02-01' WHERE id IN ('c3m8', 'c3m9')"))
+        session.execute(text("UPDATE messages SET chosen = 3 WHERE id = 'c1m0'"))
+    assert contents(database) == before
+    migrate(database, "0003", down=True)
+    left = contents(database)
+    assert left["conversations"] == before["conversations"]
+    assert left["messages"] == [row for row in before["messages"] if row[0] not in ("c3m8", "c3m9")]  # type: ignore[index]
+    assert [row[0] for row in left["generations"]] == ["g1", "g2"]  # type: ignore[index]
+    assert left["generation_pieces"] == []
+    upgrade(database)
+    assert contents(database) == left
+
+
 def test_a_database_of_a_newer_rheo_is_left_alone(database: Database) -> None:
     upgrade(database)
     with database.write() as session:

@@ -67,6 +67,13 @@ class Message(Base):
     submission: Mapped[str | None] = mapped_column(String(64), unique=True)
     """Fingerprint of the one sending that made this question; the same sending again finds it."""
     created_at: Mapped[datetime] = mapped_column(Moment, default=now)
+    chosen: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Which of the variants at a fork is shown: the one with the highest, and of equals the newest.
+
+    A number and no time: a clock that was set back must not decide what is shown.
+    """
+    deleted_at: Mapped[datetime | None] = mapped_column(Moment)
+    """Set on every message of a deleted branch, to the same moment: undo brings back those and no others."""
 
     @property
     def can_continue(self) -> bool:

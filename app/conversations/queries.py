@@ -9,8 +9,12 @@ from sqlalchemy.orm import Session
 
 from app.conversations.models import ACTIVE, Conversation, Message
 from app.conversations.titles import title_of
+from app.conversations.tree import tree_of
 from app.database import now
 from app.errors import Invalid, NotFound, Stale
+
+_GONE_ON_ELSEWHERE = "This conversation has gone on in another place; what is new is shown now."
+_DELETED_ELSEWHERE = "What you were answering has been deleted in another place; what is left is shown now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,44 +47,26 @@ def conversation_of(session: Session, owner: str, conversation_id: str) -> Conve
     return found
 
 
-def message_of(session: Session, owner: str, message_id: str) -> Message:
-    """One message of the owner. Raises `NotFound`."""
+def message_of(session: Session, owner: str, message_id: str, *, deleted: bool = False) -> Message:
+    """One message of the owner; with `deleted` also one that is deleted. Raises `NotFound`."""
     found = session.scalar(
         select(Message)
         .join(Conversation, Conversation.id == Message.conversation_id)
         .where(Message.id == message_id, Conversation.owner == owner)
     )
-    if found is None:
+    if found is None or (found.deleted_at is not None and not deleted):
         raise NotFound("There is no such message. It may have been deleted.")
     return found
 
 
-def transcript(session: Session, conversation: Conversation) -> list[Message]:
-    """The messages that are shown: from the root along the newest child of each. No order of rows is assumed."""
-    rows = session.scalars(select(Message).where(Message.conversation_id == conversation.id)).all()
-    newest: dict[str | None, Message] = {}
-    for row in rows:
-        present = newest.get(row.parent_id)
-        if present is None or row.id > present.id:
-            newest[row.parent_id] = row
-    path: list[Message] = []
-    step = newest.get(None)
-    while step is not None:
-        path.append(step)
-        step = newest.get(step.id)
-    return path
+def transcript(session: Session, conversation: Conversation, through: str | None = None) -> list[Message]:
+    """The messages that are shown: along what is chosen at each fork, or along the branch with a message."""
+    return tree_of(session, conversation.id).path(through)
 
 
 def ancestors(session: Session, message: Message) -> list[Message]:
     """The messages from the root to this one's parent."""
-    rows = session.scalars(select(Message).where(Message.conversation_id == message.conversation_id))
-    by_id = {row.id: row for row in rows}
-    path: list[Message] = []
-    step = by_id.get(message.parent_id or "")
-    while step is not None:
-        path.append(step)
-        step = by_id.get(step.parent_id or "")
-    return path[::-1]
+    return tree_of(session, message.conversation_id).ancestors(message)
 
 
 def start_conversation(session: Session, owner: str, text: str, submission: str) -> Turn:
@@ -97,34 +83,56 @@ def start_conversation(session: Session, owner: str, text: str, submission: str)
 def add_turn(
     session: Session, conversation: Conversation, text: str, submission: str, leaf: str | None = None
 ) -> Turn:
-    """A turn at the end of what is shown, or the turn that this sending had already made.
+    """A turn at the end of the branch that the sender sees, or the turn that this sending had already made.
 
-    Raises `Stale` where the sender, who saw `leaf` as the last message, has not seen what came since.
+    `leaf` is the last message that the sender saw; None: the end of what is shown. Raises `Stale` where
+    that message is not the end of its branch any more: the sender has not seen what came since.
     """
     mark = _mark(conversation.owner, conversation.id, submission, text)
     if (made := _made_before(session, mark)) is not None:
         return made
-    path = transcript(session, conversation)
-    if leaf is not None and path and path[-1].id != leaf:
+    tree = tree_of(session, conversation.id)
+    path = tree.path(leaf)
+    end = path[-1].id if path else ""
+    if leaf is not None and leaf != end:
+        gone = leaf and leaf not in tree
         raise Stale(
-            "This conversation has gone on in another place; what is new is shown now. "
+            f"{_DELETED_ELSEWHERE if gone else _GONE_ON_ELSEWHERE} "
             "Your message has not been sent: send it again if it still fits."
         )
-    return _add_turn(session, conversation, path[-1] if path else None, text, mark)
+    if path:
+        tree.choose(path[-1])
+    return _add_turn(session, conversation, end or None, text, mark)
+
+
+def add_revision(session: Session, question: Message, text: str, submission: str) -> Turn:
+    """The question in other words, beside the one that stays, or the turn that this sending had already made.
+
+    Raises `Invalid` where the message is no question.
+    """
+    if question.role != "user":
+        raise Invalid("Only a question can be changed.")
+    conversation = session.get_one(Conversation, question.conversation_id)
+    mark = _mark(conversation.owner, f"{conversation.id} {question.id}", submission, text)
+    if (made := _made_before(session, mark)) is not None:
+        return made
+    tree = tree_of(session, conversation.id)
+    tree.choose(question)
+    parent = tree.parent(question)
+    parent_id = parent.id if parent else None
+    return _add_turn(session, conversation, parent_id, text, mark, chosen=tree.next_choice(parent_id))
 
 
 def add_answer(session: Session, question: Message) -> Message:
-    """One more, at first empty, answer to a question. Raises `Invalid` where the message is no question."""
+    """One more, at first empty, answer to a question, which is shown then.
+
+    Raises `Invalid` where the message is no question.
+    """
     if question.role != "user":
         raise Invalid("Only a question can be answered again.")
-    answer = Message(
-        conversation_id=question.conversation_id, parent_id=question.id, role="assistant", state="queued"
-    )
-    session.add(answer)
-    conversation = session.get_one(Conversation, question.conversation_id)
-    conversation.updated_at = now()
-    session.flush()
-    return answer
+    tree = tree_of(session, question.conversation_id)
+    tree.choose(question)
+    return _add_answer(session, question, tree.next_choice(question.id))
 
 
 def delete(session: Session, conversation: Conversation) -> None:
@@ -138,9 +146,10 @@ def continue_answer(session: Session, answer: Message) -> None:
     """Queue an answer again, to go on where it ended. Raises `Invalid` where it can't."""
     if not answer.can_continue:
         raise Invalid("This answer is complete; there is nothing to go on with.")
-    followed = session.scalar(select(Message.id).where(Message.parent_id == answer.id).limit(1))
-    if followed is not None:
+    tree = tree_of(session, answer.conversation_id)
+    if tree.children(answer.id):
         raise Invalid("The conversation has gone on after this answer, so it stays as it is.")
+    tree.choose(answer)
     answer.state, answer.ending, answer.error = "queued", None, None
     session.get_one(Conversation, answer.conversation_id).updated_at = now()
 
@@ -149,7 +158,7 @@ def active_answers(session: Session, conversation: Conversation) -> Sequence[Mes
     """Answers of the conversation that are queued or running, the oldest first."""
     return session.scalars(
         select(Message)
-        .where(Message.conversation_id == conversation.id, Message.state.in_(ACTIVE))
+        .where(Message.conversation_id == conversation.id, Message.state.in_(ACTIVE), Message.deleted_at.is_(None))
         .order_by(Message.id)
     ).all()
 
@@ -160,26 +169,47 @@ def answering(session: Session, owner: str) -> set[str]:
         session.scalars(
             select(Message.conversation_id)
             .join(Conversation, Conversation.id == Message.conversation_id)
-            .where(Conversation.owner == owner, Message.state.in_(ACTIVE))
+            .where(Conversation.owner == owner, Message.state.in_(ACTIVE), Message.deleted_at.is_(None))
         )
     )
 
 
 def _add_turn(
-    session: Session, conversation: Conversation, parent: Message | None, text: str, mark: str | None
+    session: Session,
+    conversation: Conversation,
+    parent_id: str | None,
+    text: str,
+    mark: str | None,
+    *,
+    chosen: int = 0,
 ) -> Turn:
     question = Message(
         conversation_id=conversation.id,
-        parent_id=parent.id if parent else None,
+        parent_id=parent_id,
         role="user",
         text=text,
         state="finished",
         submission=mark,
+        chosen=chosen,
     )
     session.add(question)
     session.flush()
-    answer = add_answer(session, question)
+    answer = _add_answer(session, question)
     return Turn(conversation, question, answer)
+
+
+def _add_answer(session: Session, question: Message, chosen: int = 0) -> Message:
+    answer = Message(
+        conversation_id=question.conversation_id,
+        parent_id=question.id,
+        role="assistant",
+        state="queued",
+        chosen=chosen,
+    )
+    session.add(answer)
+    session.get_one(Conversation, question.conversation_id).updated_at = now()
+    session.flush()
+    return answer
 
 
 def _mark(owner: str, conversation_id: str, submission: str, text: str) -> str | None:

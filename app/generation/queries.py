@@ -37,8 +37,9 @@ def queue(session: Session, answer: Message) -> Generation:
 
 
 def run_of(session: Session, owner: str, generation_id: str) -> Run:
-    """One generation of the owner. Raises `NotFound`."""
-    row = session.execute(_runs().where(Generation.id == generation_id, Conversation.owner == owner)).first()
+    """One generation of the owner, whose answer is not deleted. Raises `NotFound`."""
+    own = _runs().where(Conversation.owner == owner, Message.deleted_at.is_(None))
+    row = session.execute(own.where(Generation.id == generation_id)).first()
     if row is None:
         raise NotFound("There is no such answer. It may have been deleted.")
     return Run(*row)
@@ -61,6 +62,14 @@ def keep_stop(session: Session, generation_id: str, seen: int | None) -> None:
     generation = session.get(Generation, generation_id)
     if generation is not None and not generation.stop_asked:
         generation.stop_asked, generation.stop_seen = True, seen
+
+
+def stop_all(session: Session, messages: Iterable[Message]) -> list[Generation]:
+    """Keep that all of these answers that have not ended are to stop; their runs, for the runner to be told."""
+    stopping = [*latest_of(session, [message for message in messages if message.active]).values()]
+    for generation in stopping:
+        keep_stop(session, generation.id, None)
+    return stopping
 
 
 def latest_of(session: Session, messages: Iterable[Message]) -> dict[str, Generation]:

@@ -115,10 +115,11 @@ class Recorder:
         return self._play(job, engine, self._fit(job, engine, begun), begun, said)
 
     def _begin(self, job: Job, engine: Engine, said: Said) -> "Begun | None":
-        """Mark the answer as running and read what comes before it; None where it was deleted."""
+        """Mark the answer as running and read what comes before it; None where it was deleted or stopped."""
         with self._database.write() as session:
             found = run(session, job.generation_id)
-            if found is None:
+            # Between its commit and its taking nobody could tell the runner: then only the row says it.
+            if found is None or found.generation.stop_asked:
                 return None
             message = found.message
             said.one_model = message.model in (None, engine.model) or not (message.text or said.pieces)

@@ -1,6 +1,7 @@
 """Errors to what people see: a page, a fragment beside the composer, or a line for programs."""
 
 import logging
+import re
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
@@ -70,8 +71,9 @@ def failure(request: Request, error: AppError) -> Response:
     """The answer for an error. With htmx it goes beside the form that was sent and replaces nothing."""
     title = _PHRASES.get(error.status, "Something went wrong")
     if by_htmx(request):
-        # A dialog covers the composer, so what went wrong in it is told within it.
-        place = "dialog-notice" if request.headers.get("hx-source") == "form#dialog-form" else "notice"
+        # A dialog covers the composer, and a question that is changed is far from it: these are told within them.
+        form = re.fullmatch(r"form#(dialog|revision-\w+)-form", request.headers.get("hx-source", ""))
+        place = f"{form[1]}-notice" if form else "notice"
         response: Response = pages_of(request).partial(
             "errors/_notice.html", status=error.status, words=error.words, place=place
         )

@@ -51,7 +51,11 @@ class Pages:
 
     def see(self, path: str) -> RedirectResponse:
         """Go there with a GET, after a form was taken."""
-        return RedirectResponse(self._root_path + path, 303)
+        return RedirectResponse(self.path(path), 303)
+
+    def path(self, path: str) -> str:
+        """The address of a path of ours."""
+        return self._root_path + path
 
 
 def pages_of(request: Request) -> Pages:

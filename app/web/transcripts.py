@@ -1,13 +1,13 @@
 """What a conversation's page shows, read in one go: its messages with their generations."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 from sqlalchemy.orm import Session
 
 from app.conversations.models import Conversation, Message
-from app.conversations.queries import transcript
+from app.conversations.tree import Tree, Variants, tree_of
 from app.generation.models import Generation
 from app.generation.queries import latest_of
 from app.web.bodies import bodies
@@ -31,6 +31,10 @@ class Bubble:
     html: Markup
     after: int = 0
     screen: str = ""
+    variants: Variants | None = None
+    """Where it stands among those beside it; None where there are none."""
+    unanswered: bool = False
+    """Whether it is a question with nothing under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Shown:
 
     conversation: Conversation
     bubbles: list[Bubble]
+    answering: bool
+    """Whether any answer of the conversation is to come or coming, also on a branch that is not shown."""
     earlier: str | None = None
     messages: Sequence[Message] = ()
     """All of its messages, also those that are not shown."""
@@ -57,6 +63,15 @@ class Shown:
     def leaf(self) -> str:
         """The id of the last message that is shown: what a page that sends a turn has seen. Empty at first."""
         return self.bubbles[-1].message.id if self.bubbles else ""
+
+    def holds(self, message_id: str | None) -> bool:
+        """Whether this message is among what is shown."""
+        return any(bubble.message.id == message_id for bubble in self.bubbles)
+
+    @property
+    def forks(self) -> str:
+        """Which variants are shown and of how many: what a page compares to learn that there are others."""
+        return " ".join(str(bubble.variants) for bubble in self.bubbles if bubble.variants)
 
     @property
     def running(self) -> Generation | None:
@@ -103,25 +118,53 @@ class Window:
 NEWEST = Window()
 
 
-def shown(parts: Parts, session: Session, conversation: Conversation, window: Window = NEWEST) -> Shown:
-    """A conversation with everything its page needs."""
-    messages = transcript(session, conversation)
+def shown(
+    parts: Parts,
+    session: Session,
+    conversation: Conversation,
+    window: Window = NEWEST,
+    *,
+    through: str | None = None,
+) -> Shown:
+    """A conversation with everything its page needs.
+
+    `through` is a message whose branch is to be shown whatever is chosen; one that is not there changes nothing.
+    """
+    tree = tree_of(session, conversation.id)
+    messages = tree.path(through or window.around or window.before or None)
     first, end = window.of(messages)
-    earlier = messages[max(0, first - PAGE)].id if first else None
-    cut = _cut(session, messages)
-    return Shown(conversation, bubbles(parts, session, messages[first:end]), earlier, messages, cut)
+    return Shown(
+        conversation,
+        bubbles(parts, session, tree, messages[first:end]),
+        answering=any(message.active for message in tree),
+        earlier=messages[max(0, first - PAGE)].id if first else None,
+        messages=messages,
+        cut=_cut(session, messages),
+    )
 
 
-def bubbles(parts: Parts, session: Session, messages: Sequence[Message]) -> list[Bubble]:
+def bubbles(parts: Parts, session: Session, tree: Tree, messages: Sequence[Message]) -> list[Bubble]:
     """Messages as they are now. The state was read before the log: what ends in between is still kept there."""
     generations = latest_of(session, messages)
     ended = bodies(parts.database, [message for message in messages if not message.active])
     return [
-        Bubble(message, generations.get(message.id), ended[message.id])
-        if message.id in ended
-        else _running(parts, message, generations[message.id])
+        _in_tree(
+            tree,
+            Bubble(message, generations.get(message.id), ended[message.id])
+            if message.id in ended
+            else _running(parts, message, generations[message.id]),
+        )
         for message in messages
     ]
+
+
+def _in_tree(tree: Tree, bubble: Bubble) -> Bubble:
+    """A bubble with what its place in the tree adds to it."""
+    message, variants = bubble.message, tree.variants_of(bubble.message)
+    unanswered = message.role == "user" and not tree.children(message.id)
+    if variants.count < 2 and not unanswered:
+        return bubble
+    return replace(bubble, variants=variants if variants.count > 1 else None, unanswered=unanswered)
 
 
 def _cut(session: Session, messages: Sequence[Message]) -> str:

@@ -12,7 +12,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
   if (event.isComposing || event.keyCode === 229) {
     if (event.target instanceof HTMLInputElement) event.preventDefault();
-  } else if (event.target === input() && !event.shiftKey && !event.altKey) {
+  } else if (event.target.matches?.("#composer-input, .revision textarea") && !event.shiftKey && !event.altKey) {
     event.preventDefault();
     if (!event.repeat) event.target.form.requestSubmit();
   }
@@ -63,7 +63,7 @@ function tell(source, words) {
 
 // The focused Stop button goes away with the end of the answer; the keyboard must not start at the top then.
 document.addEventListener("htmx:before:swap", () => {
-  if (!document.activeElement?.closest("#stop-form, .try-again")) return;
+  if (!document.activeElement?.closest("#stop-form, .try-again, .answer-again, .revision, #undo")) return;
   document.addEventListener("htmx:after:swap", () => document.activeElement === document.body && input()?.focus({ preventScroll: true }), { once: true });
 });
 

@@ -63,8 +63,10 @@ button.addEventListener("click", () => {
 });
 
 document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
+  // The reader looks at a fork, and not at the end of what is below it.
+  if (ctx.sourceElement.closest?.(".variants")) following = false;
   // Where the last form of an answer is shorter than the streamed one, the view must not be pressed upwards.
-  if (!following) messages.style.minHeight = `${messages.offsetHeight}px`;
+  else if (!following) messages.style.minHeight = `${messages.offsetHeight}px`;
   if (ctx.sourceElement?.id === "earlier") keepPlace();
   // What the reader sends or asks again is at the end.
   if (ctx.request.method === "POST" && ctx.response.status < 300 && ctx.target?.closest("#messages")) {

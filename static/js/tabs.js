@@ -4,19 +4,23 @@
 const main = document.getElementById("main");
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("rheo") : null;
 const leaf = () => document.getElementById("leaf");
+const forks = () => Array.from(document.querySelectorAll(".variants"), ({ dataset }) => dataset.place).join(" ");
+// A question that is being changed must not be swept away by news; they come when it is sent or left.
+const changing = () => document.querySelector(".revision") !== null;
 let behind = false;
 let asked = null;
 
 function refresh() {
   const form = document.getElementById("composer");
   // A turn that is under way brings its own news; what came before it is asked for after it.
-  behind = document.hidden || form.matches(".htmx-request") || asked !== null;
+  behind = document.hidden || form.matches(".htmx-request") || asked !== null || changing();
   if (behind) return;
   asked = leaf().value;
   const query = new URLSearchParams({
     conversation: form.getAttribute("action").match(/conversations\/(\w+)\/messages$/)?.[1] ?? "",
     leaf: asked,
     state: document.getElementById(`message-${asked}`)?.dataset.state ?? "",
+    forks: forks(),
   });
   htmx.ajax("GET", `${main.dataset.refresh}?${query}`, { source: main, target: main, swap: "none" });
 }
@@ -31,8 +35,8 @@ main.addEventListener("htmx:before:swap", (event) => {
   if (event.target !== main) return;
   // A turn that is under way may be in it already, and would come a second time with its own answer.
   const underWay = document.getElementById("composer").matches(".htmx-request");
-  if (underWay || asked !== leaf().value) event.preventDefault();
-  behind ||= underWay;
+  if (underWay || changing() || asked !== leaf().value) event.preventDefault();
+  behind ||= underWay || changing();
 });
 
 document.addEventListener("htmx:finally:request", ({ target, detail: { ctx } }) => {
@@ -40,5 +44,6 @@ document.addEventListener("htmx:finally:request", ({ target, detail: { ctx } }) 
   else if (ctx.request.method === "POST" && ctx.response?.raw.ok && !ctx.sourceElement.closest("[data-quiet]")) channel?.postMessage("news");
   if (behind) refresh();
 });
+document.addEventListener("rheo:cancel", () => behind && refresh());
 
 document.addEventListener("htmx:sse:close", () => channel?.postMessage("news"));

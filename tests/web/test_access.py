@@ -44,6 +44,10 @@ def addresses(rheo: Running) -> list[tuple[str, str]]:
         ("GET", turn.path),
         ("GET", f"{turn.path}/title"),
         ("GET", f"{turn.path}/deletion"),
+        ("GET", f"{turn.path}?message={turn.answer_id}"),
+        ("GET", f"{turn.path}?deleted={turn.answer_id}"),
+        ("GET", f"/messages/{turn.question_id}/revision"),
+        ("GET", f"/messages/{turn.question_id}/comparison"),
         ("GET", turn.stream_path),
         ("GET", asset),
         ("GET", "/health"),
@@ -55,6 +59,10 @@ def addresses(rheo: Running) -> list[tuple[str, str]]:
         ("POST", f"{turn.path}/title"),
         ("POST", f"{turn.path}/deletion"),
         ("POST", f"/messages/{turn.question_id}/answers"),
+        ("POST", f"/messages/{turn.question_id}/choice"),
+        ("POST", f"/messages/{turn.question_id}/revision"),
+        ("POST", f"/messages/{turn.question_id}/deletion"),
+        ("POST", f"/messages/{turn.question_id}/restoration"),
         ("POST", f"/generations/{turn.generation_id}/cancellation"),
     ]
 
@@ -63,7 +71,7 @@ def state(rheo: Running) -> object:
     """Everything that a write could have changed; an answer that waits begins by itself."""
     return (
         [(row.id, row.title, row.updated_at) for row in rheo.conversations()],
-        [(row.id, "active" if row.active else row.state) for row in rheo.messages()],
+        [(row.id, "active" if row.active else row.state, row.chosen, row.deleted_at) for row in rheo.messages()],
         [row.id for row in rheo.generations()],
     )
 
@@ -212,6 +220,13 @@ def test_g05_what_is_not_yours_is_not_there(server: Serve) -> None:
         ("/conversations/{}/deletion", theirs.conversation_id, {}),
         ("/messages/{}/answers", theirs.question_id, {}),
         ("/messages/{}/answers", theirs.answer_id, {}),
+        ("/messages/{}/choice", theirs.answer_id, {}),
+        ("/messages/{}/revision", theirs.question_id, None),
+        ("/messages/{}/revision", theirs.answer_id, None),
+        ("/messages/{}/revision", theirs.question_id, {"text": "x"}),
+        ("/messages/{}/comparison", theirs.answer_id, None),
+        ("/messages/{}/deletion", theirs.question_id, {}),
+        ("/messages/{}/restoration", theirs.question_id, {}),
         ("/generations/{}/cancellation", theirs.generation_id, {}),
     ]:
         for kind in ({"Accept": "text/html"}, {"Accept": "*/*"}, HTMX):
@@ -234,6 +249,12 @@ def test_g05_what_is_not_yours_is_not_there(server: Serve) -> None:
     assert "secret" not in rheo.client.get("/", headers={"X-Owner": "bob"}).text
     assert state(rheo) == before
     assert theirs.answer.state == "running"
+    own = rheo.client.post("/conversations", data={"text": "bob's"}, headers={"X-Owner": "bob"}).headers["location"]
+    for query in (f"?message={theirs.answer_id}", f"?deleted={theirs.question_id}"):
+        page = rheo.client.get(own.partition("#")[0] + query, headers={"X-Owner": "bob", "Accept": "text/html"})
+        assert page.status_code == 200
+        assert "alice" not in page.text
+        assert theirs.question_id not in page.text
 
 
 def test_g05_the_same_sending_of_two_owners_makes_two_conversations(server: Serve) -> None:

@@ -4,14 +4,15 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, Depends, Query, Request
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.conversations.models import Conversation
-from app.conversations.queries import active_answers, conversation_of, delete, start_conversation
-from app.errors import AppError, Invalid
+from app.conversations.models import Conversation, Message
+from app.conversations.queries import active_answers, conversation_of, delete, message_of, start_conversation
+from app.errors import AppError, Invalid, NotFound
 from app.generation.queries import latest_of, queue
 from app.web.access import Owner
 from app.web.contexts import check_alone, gauge
@@ -88,10 +89,16 @@ def show_conversation(
     parts: PartsOf,
     conversation_id: str,
     window: Annotated[Window, Depends(_window)],
+    deleted: str = "",
 ) -> Response:
-    """A conversation's page; for a page that is open, the messages before those that it shows."""
+    """A conversation along what is chosen; with `message` along the branch that holds it, choosing nothing.
+
+    For a page that is open, the messages before those that it shows. `deleted` is the branch that was deleted
+    just now, by a browser without scripts: it can be undone.
+    """
     if not (window.before and by_htmx(request)):
-        return conversation_page(request, owner, parts, conversation_id, window=replace(window, before=""))
+        window = replace(window, before="")
+        return conversation_page(request, owner, parts, conversation_id, window=window, deleted=deleted)
     with parts.database.read() as session:
         page = shown(parts, session, conversation_of(session, owner, conversation_id), window)
     return pages_of(request).partial("messages/_earlier.html", page=page, bubbles=page.bubbles)
@@ -146,10 +153,16 @@ def conversation_page(
     draft: str = "",
     error: AppError | None = None,
     window: Window = NEWEST,
+    through: str | None = None,
+    deleted: str = "",
 ) -> Response:
     """The page of one conversation; with what could not be sent, and why."""
     with parts.database.read() as session:
-        page = shown(parts, session, conversation_of(session, owner, conversation_id), window)
+        page = shown(parts, session, conversation_of(session, owner, conversation_id), window, through=through)
+        undo = _deleted(session, owner, conversation_id, deleted)
+    asked = through or window.around
+    kept = {"message": asked if page.holds(asked) else "", "deleted": undo.id if undo else ""}
+    query = urlencode({name: value for name, value in kept.items() if value})
     return _show(
         request,
         page.conversation,
@@ -159,8 +172,19 @@ def conversation_page(
         bubbles=page.bubbles,
         running=page.running,
         leaf=page.leaf,
+        undo=undo,
+        query=f"?{query}" if query else "",
         gauge=gauge(parts, page.conversation.steering, page.messages, page.generations, draft),
     )
+
+
+def _deleted(session: Session, owner: str, conversation_id: str, message_id: str) -> Message | None:
+    """A branch of this conversation that is deleted, by its first message; None where there is none."""
+    try:
+        found = message_of(session, owner, message_id, deleted=True)
+    except NotFound:
+        return None
+    return found if found.conversation_id == conversation_id and found.deleted_at is not None else None
 
 
 def new_submission() -> str:
@@ -185,6 +209,8 @@ def new_conversation_page(
         bubbles=[],
         running=None,
         leaf="",
+        undo=None,
+        query="",
         gauge=gauge(parts, chosen, draft=draft),
         chosen=carried(chosen or {}),
     )

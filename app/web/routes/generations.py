@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from app.conversations.models import Conversation
 from app.conversations.queries import active_answers, ancestors
+from app.conversations.tree import tree_of
 from app.errors import NotFound
 from app.generation.models import Generation
 from app.generation.queries import Run, keep_stop, latest_of, run_of
@@ -117,6 +118,8 @@ class _Now:
     running: Generation | None
     cut: str
     """The first message that it was made with, where older ones did not go in."""
+    answering: bool
+    """Whether any answer of the conversation is to come or coming."""
 
 
 def _now(parts: Parts, owner: str, generation_id: str) -> _Now | None:
@@ -125,13 +128,16 @@ def _now(parts: Parts, owner: str, generation_id: str) -> _Now | None:
             found = run_of(session, owner, generation_id)
         except NotFound:
             return None
-        active = active_answers(session, found.conversation)
+        answering = bool(active_answers(session, found.conversation))
+        tree = tree_of(session, found.conversation.id)
+        # Stop is about what the reader sees: the branch with this answer, whatever is chosen by now.
+        active = [message for message in tree.path(found.message.id) if message.active]
         running = latest_of(session, active)
         # With its newest run: one that has been continued is over, and would never tell anything more.
-        (bubble,) = bubbles(parts, session, [found.message])
+        (bubble,) = bubbles(parts, session, tree, [found.message])
         left_out = bubble.generation.left_out if bubble.generation else 0
         cut = ancestors(session, found.message)[left_out].id if left_out else ""
-    return _Now(bubble, found.conversation, running[active[0].id] if active else None, cut)
+    return _Now(bubble, found.conversation, running[active[0].id] if active else None, cut, answering)
 
 
 def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> bytes:
@@ -167,6 +173,7 @@ def _frame(request: Request, name: str, now: _Now, number: int, **context: objec
         message=now.bubble.message,
         conversation=now.conversation,
         running=now.running,
+        answering=now.answering,
         cut=now.cut,
         **context,
     )

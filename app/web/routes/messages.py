@@ -11,11 +11,12 @@ from app.rendering.thinking import without_thinking
 from app.web.access import Owner
 from app.web.contexts import check_fits
 from app.web.failures import failure
-from app.web.forms import PostedTurn, TurnForm
+from app.web.forms import Fields, PostedTurn, TurnForm
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
+from app.web.routes.branches import branch_shown
 from app.web.routes.conversations import conversation_page, new_submission
-from app.web.transcripts import bubbles, shown
+from app.web.transcripts import shown
 
 router = APIRouter()
 
@@ -43,7 +44,8 @@ def create_message(
     if not by_htmx(request):
         return pages_of(request).see(f"/conversations/{conversation_id}#message-{turn.answer.id}")
     with parts.database.read() as session:
-        page = shown(parts, session, conversation_of(session, owner, conversation_id))
+        conversation = conversation_of(session, owner, conversation_id)
+        page = shown(parts, session, conversation, through=turn.answer.id)
     return pages_of(request).partial(
         "messages/_sent.html",
         conversation=page.conversation,
@@ -64,7 +66,7 @@ def show_source(owner: Owner, parts: PartsOf, message_id: str) -> Response:
 
 
 @router.post("/messages/{message_id}/answers")
-def create_answer(request: Request, owner: Owner, parts: PartsOf, message_id: str) -> Response:
+def create_answer(request: Request, owner: Owner, parts: PartsOf, message_id: str, fields: Fields) -> Response:
     """Another answer beside those that a question has; the newest is shown."""
     with parts.database.write() as session:
         question = message_of(session, owner, message_id)
@@ -72,7 +74,7 @@ def create_answer(request: Request, owner: Owner, parts: PartsOf, message_id: st
         generation = queue(session, answer)
         conversation = conversation_of(session, owner, question.conversation_id)
     parts.start(generation, conversation)
-    return _answer_begun(request, parts, conversation, answer.id)
+    return _answer_begun(request, parts, conversation, answer, fields.get("leaf"))
 
 
 @router.post("/messages/{message_id}/continuation")
@@ -84,17 +86,19 @@ def create_continuation(request: Request, owner: Owner, parts: PartsOf, message_
         generation = queue(session, answer)
         conversation = conversation_of(session, owner, answer.conversation_id)
     parts.start(generation, conversation)
-    return _answer_begun(request, parts, conversation, answer.id)
+    return _answer_begun(request, parts, conversation, answer)
 
 
 def _caught_up(
     request: Request, owner: str, parts: Parts, conversation_id: str, *, form: TurnForm, error: Stale
 ) -> Response:
-    """What a page that was behind had not seen, and why its message was not sent."""
+    """What a page that was behind had not seen of its branch, and why its message was not sent."""
     if not by_htmx(request):
-        return conversation_page(request, owner, parts, conversation_id, draft=form.text, error=error)
+        return conversation_page(
+            request, owner, parts, conversation_id, draft=form.text, error=error, through=form.leaf
+        )
     with parts.database.read() as session:
-        page = shown(parts, session, conversation_of(session, owner, conversation_id))
+        page = shown(parts, session, conversation_of(session, owner, conversation_id), through=form.leaf)
     response = pages_of(request).partial(
         "messages/_stale.html",
         status=error.status,
@@ -108,13 +112,18 @@ def _caught_up(
     return response
 
 
-def _answer_begun(request: Request, parts: Parts, conversation: Conversation, answer_id: str) -> Response:
+def _answer_begun(
+    request: Request, parts: Parts, conversation: Conversation, answer: Message, leaf: str | None = None
+) -> Response:
+    """The answer in the place of the one on the page; all that is shown where other messages were below that."""
     if not by_htmx(request):
-        return pages_of(request).see(f"/conversations/{conversation.id}#message-{answer_id}")
+        return pages_of(request).see(f"/conversations/{conversation.id}#message-{answer.id}")
     with parts.database.read() as session:
-        page = shown(parts, session, conversation)
-        # Not the page's last: a tab that is older than a newer turn may ask, too.
-        (bubble,) = bubbles(parts, session, [session.get_one(Message, answer_id)])
+        page = shown(parts, session, conversation, through=answer.id)
+    bubble = next((bubble for bubble in page.bubbles if bubble.message.id == answer.id), None)
+    beside = {answer.parent_id, *(bubble.variants.ids if bubble and bubble.variants else ())}
+    if bubble is None or (leaf is not None and leaf not in beside):
+        return branch_shown(request, page, "conversations/_on_top.html")
     return pages_of(request).partial(
         "messages/_begun.html", bubble=bubble, running=page.running, conversation=page.conversation, leaf=page.leaf
     )

@@ -12,17 +12,18 @@ from app.errors import NotFound
 from app.web.access import Owner
 from app.web.pages import pages_of
 from app.web.parts import PartsOf
-from app.web.transcripts import shown
+from app.web.transcripts import Shown, shown
 
 router = APIRouter()
 
 
 class Seen(BaseModel):
-    """What a page shows: a conversation, its last message, and the state of that."""
+    """What a page shows: a conversation, its last message, the state of that, and the variants at its forks."""
 
     conversation: str = ""
     leaf: str = ""
     state: str = ""
+    forks: str | None = None
 
 
 @router.get("/refresh")
@@ -33,15 +34,12 @@ def show_refresh(request: Request, owner: Owner, parts: PartsOf, seen: Annotated
         return pages.partial("conversations/_refreshed.html", request=request, open="")
     try:
         with parts.database.read() as session:
-            page = shown(parts, session, conversation_of(session, owner, seen.conversation))
+            # On the branch that the page shows: another tab's choice must not pull this one away.
+            page = shown(parts, session, conversation_of(session, owner, seen.conversation), through=seen.leaf)
     except NotFound:
         return pages.partial("conversations/_refreshed.html", "conversations/_gone.html", request=request, open="")
     names = ["conversations/_refreshed.html", "conversations/_retitled.html"]
-    last = page.bubbles[-1].message
-    # A running answer that the page shows brings its own news.
-    if (last.id, last.state) != (seen.leaf, seen.state) and not (
-        last.id == seen.leaf and last.active and seen.state in ACTIVE
-    ):
+    if _behind(seen, page):
         names.append("messages/_caught_up.html")
     return pages.partial(
         *names,
@@ -53,3 +51,13 @@ def show_refresh(request: Request, owner: Owner, parts: PartsOf, seen: Annotated
         running=page.running,
         leaf=page.leaf,
     )
+
+
+def _behind(seen: Seen, page: Shown) -> bool:
+    if page.leaf != seen.leaf or seen.forks not in (None, page.forks):
+        return True
+    if not page.bubbles:
+        return False
+    last = page.bubbles[-1].message
+    # A running answer that the page shows brings its own news.
+    return last.state != seen.state and not (last.active and seen.state in ACTIVE)
