@@ -19,13 +19,25 @@ from app.generation.recovery import recover
 from app.generation.runner import Runner
 from app.schema import upgrade
 from app.settings import Settings
+from app.transfer.importer import Importer
+from app.transfer.uploads import Uploads
 from app.web import assets, failures
 from app.web.access import Access, Guard, everyone_is_local
 from app.web.assets import Assets
 from app.web.pages import Pages
 from app.web.parts import Parts
 from app.web.prefix import Prefix
-from app.web.routes import conversations, generations, health, messages, refreshes, sign_in
+from app.web.routes import (
+    conversations,
+    exports,
+    generations,
+    health,
+    imports,
+    messages,
+    ratings,
+    refreshes,
+    sign_in,
+)
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
 
@@ -56,6 +68,9 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         messages.router,
         generations.router,
         refreshes.router,
+        imports.router,
+        exports.router,
+        ratings.router,
         health.router,
         assets.router,
     ):
@@ -78,7 +93,9 @@ def _parts(settings: Settings) -> Parts:
         events.note(job.generation_id, Notice("waiting", before))
 
     runner = Runner(recorder.record, place, threads, settings.queue)
-    return Parts(settings, database, events, catalog, recorder, runner)
+    # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
+    importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
+    return Parts(settings, database, events, catalog, recorder, runner, importer)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
@@ -95,6 +112,7 @@ def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
 async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     parts: Parts = application.state.parts
     recover(parts.database, parts.events, parts.recorder, parts.runner)
+    parts.importer.recover()
     # Loading a model keeps the interpreter busy: let the first page go out before.
     begin = threading.Timer(0.2, parts.catalog.start)
     begin.daemon = True
@@ -107,6 +125,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
 def leave(parts: Parts) -> None:
     """Let go of readers and running answers, keeping what they have; may be called twice."""
     # The runs first: they leave off unended, where an engine closed under them would fail them.
+    parts.importer.close()
     parts.runner.close()
     parts.catalog.close()
     parts.events.close()

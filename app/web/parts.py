@@ -15,6 +15,7 @@ from app.generation.models import Generation
 from app.generation.recorder import Recorder
 from app.generation.runner import Runner
 from app.settings import Settings
+from app.transfer.importer import Importer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Parts:
     catalog: Catalog
     recorder: Recorder
     runner: Runner
+    importer: Importer
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
