@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Any, cast
 
-from sqlalchemy import insert
+from sqlalchemy import Table, insert
 from sqlalchemy.orm import Session
 
 from app.database import Database, now
@@ -27,6 +27,8 @@ from app.transfer.uploads import Part, Uploads, parts_of
 
 log = logging.getLogger(__name__)
 
+_MOST_UNKNOWN = 1000
+"""Values in one file that are no conversations: beyond that it is another kind of file."""
 _BATCH_MESSAGES = 400
 _BATCH_CHARS = 2_000_000
 _BATCH_S = 0.5
@@ -82,7 +84,7 @@ class Importer:
 
     def _read(self, run: "_Run", number: int, file: UploadedFile) -> None:
         """One file: each conversation in it is kept or skipped by itself; what stops the file stops no other."""
-        before = run.read_bytes
+        before, run.unknown = run.read_bytes, 0
         try:
             with parts_of(self.uploads.file(run.import_id, number)) as parts:
                 for part in parts:
@@ -105,6 +107,8 @@ class Importer:
                 for value in conversations_in(_Watched(stream, part, run, self._leaving)):
                     file["found"] += 1
                     self._take(run, value)
+                    if run.unknown > _MOST_UNKNOWN:
+                        raise Unreadable(f"more than {_MOST_UNKNOWN:,} entries in it are no conversations")
         except Unreadable as error:
             # Of a zip the other parts may be whole.
             where = f"{part.name}: " if part.name else ""
@@ -116,8 +120,10 @@ class Importer:
             if value is TooLong:
                 raise Unreadable(f"it is larger than {LONGEST // 1_000_000} MB")
             draft = draft_of(value)
+            run.unknown = 0
             run.add(draft, Kept("imported", draft.title))
         except Unreadable as error:
+            run.unknown += value is not TooLong
             run.add(draft, Kept("skipped", _title_in(value), error.words))
         except Exception as error:
             # A conversation that nobody foresaw must not stop the others. Not its words: they are private.
@@ -170,7 +176,10 @@ class Importer:
         row.read_bytes = min(int(run.read_bytes), row.total_bytes)
         row.files = [UploadedFile(**file) for file in run.files]
         if done:
-            session.execute(insert(Outcome), [_outcome(run.import_id, draft, kept) for draft, kept in done])
+            session.execute(
+                insert(cast("Table", Outcome.__table__)),
+                [_outcome(run.import_id, draft, kept) for draft, kept in done],
+            )
 
     def _end(self, run: "_Run", state: ImportState) -> None:
         with self._database.write() as session:
@@ -200,6 +209,8 @@ class _Run:
     files: list[UploadedFile]
     bytes_left: int
     read_bytes: float = 0
+    unknown: int = 0
+    """Values without a conversation since the last one."""
     seen: set[tuple[str, str]] = field(default_factory=set)
     _waiting: list[tuple[Draft | None, Kept]] = field(default_factory=list)
     _messages: int = 0

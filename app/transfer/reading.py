@@ -152,9 +152,9 @@ class _Window:
             try:
                 value, end = self._json.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                cut = error.pos >= len(self._text) - _CUT or error.msg.startswith("Unterminated string")
-                if self._ended or not cut:
-                    raise self.wrong(error.pos) from error
+                unended = error.msg.startswith("Unterminated string")
+                if self._ended or not (unended or error.pos >= len(self._text) - _CUT):
+                    raise self.wrong(len(self._text) if unended else error.pos) from error
             except RecursionError:
                 # Nested deeper than any conversation; where it goes on can be found without descending.
                 self._skip()

@@ -5,9 +5,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import insert, select
+from sqlalchemy import Table, insert, select
 from sqlalchemy.orm import Session
 
 from app.conversations.models import Conversation, Message
@@ -16,6 +16,8 @@ from app.transfer.drafts import Draft, DraftMessage, Whole, whole
 from app.transfer.models import Origin, Rating, Result
 
 _ID = re.compile(r"[0-9a-f]{24}")
+# Not by the ORM, which would send row by row.
+_MESSAGES, _RATINGS = cast("Table", Message.__table__), cast("Table", Rating.__table__)
 _AT_ONCE = 500
 """Values in one question: SQLite takes some thousands."""
 
@@ -173,14 +175,14 @@ def _insert(
         for message in messages
     ]
     if rows:
-        session.execute(insert(Message), rows)
+        session.execute(insert(_MESSAGES), rows)
     ratings = [
         {"message_id": ids[message.id], "good": message.rating[0], "note": message.rating[1]}
         for message in messages
         if message.rating is not None
     ]
     if ratings:
-        session.execute(insert(Rating), ratings)
+        session.execute(insert(_RATINGS), ratings)
 
 
 def _marks(owner: str, come: Whole, source_id: str) -> dict[str, str]:

@@ -65,7 +65,7 @@ class _Receiver:
         self._value: bytearray | None = None
         self._file: BinaryIO | None = None
         self._ended = False
-        callbacks: "MultipartCallbacks" = {
+        callbacks: MultipartCallbacks = {
             "on_part_begin": self._begin_part,
             "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
             "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
