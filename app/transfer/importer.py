@@ -104,9 +104,13 @@ class Importer:
     def _read_part(self, run: "_Run", file: UploadedFile, part: Part) -> None:
         try:
             with part.open() as stream:
-                for value in conversations_in(_Watched(stream, part, run, self._leaving)):
+                values = conversations_in(_Watched(stream, part, run, self._leaving))
+                # Not by a loop over values: its variable would hold a large one while the draft is kept.
+                for draft, kept in map(self._drafted, values):
                     file["found"] += 1
-                    self._take(run, value)
+                    run.add(draft, kept)
+                    if run.full:
+                        self._flush(run)
                     if run.unknown > _MOST_UNKNOWN:
                         raise Unreadable(f"more than {_MOST_UNKNOWN:,} entries in it are no conversations")
         except Unreadable as error:
@@ -114,23 +118,19 @@ class Importer:
             where = f"{part.name}: " if part.name else ""
             file["error"] = "; ".join(filter(None, (file["error"], where + error.words)))
 
-    def _take(self, run: "_Run", value: Any) -> None:
-        draft: Draft | None = None
+    def _drafted(self, value: Any) -> tuple[Draft | None, Kept]:
+        """What a value says, or why it can't be read."""
         try:
             if value is TooLong:
                 raise Unreadable(f"it is larger than {LONGEST // 1_000_000} MB")
             draft = draft_of(value)
-            run.unknown = 0
-            run.add(draft, Kept("imported", draft.title))
+            return draft, Kept("imported", draft.title)
         except Unreadable as error:
-            run.unknown += value is not TooLong
-            run.add(draft, Kept("skipped", _title_in(value), error.words))
+            return None, Kept("skipped", _title_in(value), error.words)
         except Exception as error:
             # A conversation that nobody foresaw must not stop the others. Not its words: they are private.
             log.warning("a conversation can't be read: %s", type(error).__name__)
-            run.add(draft, Kept("skipped", _title_in(value), "it is not as Rheo expects it"))
-        if run.full:
-            self._flush(run)
+            return None, Kept("skipped", _title_in(value), "it is not as Rheo expects it")
 
     def _flush(self, run: "_Run") -> None:
         """Keep what was read so far, in one transaction."""
@@ -219,6 +219,7 @@ class _Run:
 
     def add(self, draft: Draft | None, kept: Kept) -> None:
         self._waiting.append((draft, kept))
+        self.unknown = 0 if draft else self.unknown + 1
         if draft is not None:
             self._messages += len(draft.messages)
             self._chars += sum(len(message.text) for message in draft.messages)

@@ -23,10 +23,10 @@ def file_name(title: str, ending: str) -> str:
 
 def disposition(name: str) -> str:
     """The header that has a browser save a response under this name (RFC 6266)."""
-    # Older readers get what is left of it in ASCII; the signs that end a quoted text are not in a file name.
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().strip()
+    # Older readers get what is left of it in ASCII; the percent sign some of them would decode.
+    plain = regex.sub(r'[%"\\\\]', "_", unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode())
     stem, dot, ending = plain.rpartition(".")
-    plain = f"{' '.join(stem.split()) or 'conversation'}{dot}{ending}".replace("%", "_")
+    plain = f"{' '.join(stem.split()) or 'conversation'}{dot}{ending}"
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 

@@ -18,6 +18,7 @@ LONGEST = 48_000_000
 MOST_VALUES = 3_000_000
 """Commas and brackets in one conversation: a small text can hold so many values that they fill the memory."""
 _CHUNK = 262_144
+_LARGE = 4 * _CHUNK
 _BLANK = re.compile(r"[ \t\n\r]*")
 _STRUCTURE = re.compile(r'["\[\]{}]|\\.?', re.DOTALL)
 _ENCODINGS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -165,6 +166,8 @@ class _Window:
                 # A number at the end of the window may go on.
                 if end < len(self._text) or self._ended:
                     self._at = end
+                    if end > _LARGE:
+                        self._forget()  # else it would be there twice while the value is worked on
                     return value
             # Twice as much each time: what is read again and again stays in proportion.
             self._more(max(_CHUNK, len(self._text) - self._at))
@@ -184,11 +187,14 @@ class _Window:
         return self._line + lines, at - self._text.rfind("\n", 0, at)
 
     def _more(self, size: int) -> None:
-        """Forget what was passed, and read on."""
+        self._forget()
+        self._add(self._stream.read(min(size, LONGEST)))
+
+    def _forget(self) -> None:
+        """Let go of what was passed."""
         self._line, self._column = self._place(self._at)
         self._before += self._at
         self._text, self._at = self._text[self._at :], 0
-        self._add(self._stream.read(min(size, LONGEST)))
 
     def _add(self, chunk: bytes) -> None:
         self._ended = not chunk
