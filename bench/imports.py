@@ -94,7 +94,7 @@ def _conversation(number: int, chars: int, chosen: random.Random) -> dict[str, A
 
 
 def _measure(server: Server, process: psutil.Process, before: int, path: Path, name: str) -> None:
-    highest, slowest, began = before, 0.0, time.perf_counter()
+    highest, slowest, began, busy = before, 0.0, time.perf_counter(), _busy(process)
     url = f"http://127.0.0.1:{server.port}"
     with httpx.Client(base_url=url, timeout=600) as client:
         boundary = "bench-imports"
@@ -115,13 +115,19 @@ def _measure(server: Server, process: psutil.Process, before: int, path: Path, n
             )
     seconds = time.perf_counter() - began
     told = ", ".join(f"{key} {report[key]:,}" for key in ("imported", "updated", "skipped", "messages"))
+    busy = _busy(process) - busy
     print(
-        f"{name} import of {path.stat().st_size / 1e6:.0f} MB: {told}; errors: {report['error']}; "
-        f"{seconds:.0f} s, of which upload {uploaded:.1f} s; memory {before / 1e6:.0f} MB before, "
+        f"{name} import of {path.stat().st_size / 1e6:.0f} MB: {told}; errors: {report['error']}; {seconds:.0f} s, "
+        f"of which upload {uploaded:.1f} s; {busy:.0f} s of a core; memory {before / 1e6:.0f} MB before, "
         f"{highest / 1e6:.0f} MB at its highest (+{(highest - before) / 1e6:.0f} MB); "
         f"slowest page meanwhile {slowest * 1000:.0f} ms",
         flush=True,
     )
+
+
+def _busy(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def _body(path: Path, boundary: str) -> Iterator[bytes]:
