@@ -48,14 +48,14 @@ def main() -> None:
                 _measure(server, process, before, path, name)
 
 
-def write(path: Path, megabytes: int) -> int:
-    """Write a ChatGPT export of about this size; how many conversations are in it."""
+def write(path: Path, megabytes: int, largest: int = LARGEST) -> int:
+    """Write a ChatGPT export of about this size; how many conversations are in it. One of them is large."""
     chosen = random.Random(7)
     number = size = 0
     with path.open("w", encoding="utf-8") as file:
         file.write("[")
         while size < megabytes * 1_000_000:
-            chars = CHARS if number != 5 or megabytes < 100 else LARGEST // MESSAGES
+            chars = largest // MESSAGES if number == 5 else CHARS
             told = json.dumps(_conversation(number, chars, chosen), ensure_ascii=number % 3 == 0)
             file.write(",\n" * bool(number) + told)
             size += len(told.encode())

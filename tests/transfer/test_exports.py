@@ -275,7 +275,7 @@ def test_file_names_fit_every_system() -> None:
     assert file_name("a\u202egpj\u0007\n b", "md") == "a gpj b.md"
     assert len(file_name("日本" * 500, "md").encode()) <= 200
     assert file_name("👩‍🚀" * 100, "md").removesuffix(".md").replace("👩‍🚀", "") == ""
-    assert disposition('日本.md').startswith('attachment; filename="conversation.md"; ')
+    assert disposition("日本.md").startswith('attachment; filename="conversation.md"; ')
     assert disposition('50%".md').startswith('attachment; filename="50__.md"; ')
 
 

@@ -5,7 +5,10 @@ import stat
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import httpx
+import psutil
 import pytest
 from bringing import (
     as_file,
@@ -22,11 +25,13 @@ from bringing import (
     zip_of,
 )
 from casefiles import FOLDER, case_file
+from dom import parse
 from serving import HTMX, Running, Serve, serving
 from waiting import until
 
 from app.database import Database
 from app.transfer.models import Import
+from bench.imports import write
 
 SPLIT = FOLDER / "chatgpt-export-split"
 PARTS = ("conversations-000.json", "conversations-001.json")
@@ -323,6 +328,36 @@ def test_a_running_import_ends_with_rheo_and_keeps_what_came_in(rheo: Running) -
         assert row.state in ("interrupted", "finished")
         assert row.imported > 0
     database.close()
+
+
+def test_e23_a_large_export_takes_little_memory_and_shows_how_far_it_is(process: Any, tmp_path: Path) -> None:
+    # As bench/imports.py does with 300 MB; what counts for memory is the one large conversation in it.
+    path = tmp_path / "conversations.json"
+    count = write(path, 24, largest=20_000_000)
+    rheo = process()
+    server = psutil.Process(rheo.start().pid)
+    before = server.memory_info().rss
+    with (
+        httpx.Client(base_url=rheo.url, timeout=60, headers={"Accept": "text/html"}) as client,
+        path.open("rb") as file,
+    ):
+        at = client.post("/imports", files={"file": (path.name, file)}, data={"action": "start"}).headers["location"]
+        seen: set[str] = set()
+        highest = before
+
+        def report() -> dict[str, Any] | None:
+            nonlocal highest
+            highest = max(highest, server.memory_info().rss)
+            assert client.get("/").status_code == 200
+            page = parse(client.get(at).text)
+            seen.update(bar["value"] for bar in page.all("progress"))
+            return client.get(f"{at}/report.json").json() if page.test_ids("import-report") else None
+
+        told = until(report, 120, every_s=0.05)
+    assert told is not None
+    assert (told["imported"], told["error"]) == (count, None)
+    assert highest - before < 300_000_000
+    assert len(seen) > 1
 
 
 def test_other_people_work_while_a_large_import_runs(rheo: Running) -> None:
