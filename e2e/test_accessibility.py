@@ -255,7 +255,7 @@ def test_the_skip_link_leads_past_the_sidebar(rheo: Rheo, chat: Chat, page: Page
 def test_axe_bringing_in_and_taking_out(rheo: Rheo, chat: Chat, page: Page, browser: Browser, tmp_path: Path) -> None:
     chat.open(rheo.url).ask("Something to take out")
     chat.wait("finished")
-    page.get_by_role("link", name="Rate").click()
+    page.get_by_role("button", name="Rate").click()
     expect(page.get_by_role("dialog")).to_be_visible()
     check(page)
     page.keyboard.press("Escape")

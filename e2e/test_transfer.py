@@ -69,7 +69,7 @@ def test_an_export_is_saved_under_its_title_and_opens_without_network(
 def test_a_rating_is_kept_and_shown_again(rheo: Rheo, chat: Chat, page: Page) -> None:
     chat.open(rheo.url).ask("How is this?")
     chat.wait("finished")
-    rate = page.get_by_role("link", name="Rate")
+    rate = page.get_by_role("button", name="Rate")
     rate.click()
     page.get_by_label("Good", exact=True).check()
     page.get_by_label("Why?").fill("short")

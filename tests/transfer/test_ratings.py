@@ -24,7 +24,7 @@ def ratings(rheo: Running) -> list[tuple[bool, str]]:
 def test_an_answer_leads_to_its_rating_and_keeps_it(turn: Turn) -> None:
     rheo, path = turn.server, f"/messages/{turn.answer_id}/rating"
     actions = rheo.watch(turn).bubble.test_id("message-actions")
-    assert path in [link["href"] for link in actions.all("a")]
+    assert path in [form["action"] for form in actions.all("form")]
     assert rheo.page(path).all("input", value="none") == []
     sent = rheo.client.post(path, data={"rating": "bad", "note": " too short "})
     assert (sent.status_code, sent.headers["location"]) == (303, f"{turn.path}#message-{turn.answer_id}")
