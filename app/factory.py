@@ -24,6 +24,7 @@ from app.transfer.uploads import Uploads
 from app.web import assets, failures
 from app.web.access import Access, Guard, everyone_is_local
 from app.web.assets import Assets
+from app.web.figures import figures
 from app.web.pages import Pages
 from app.web.parts import Parts
 from app.web.prefix import Prefix
@@ -38,6 +39,7 @@ from app.web.routes import (
     refreshes,
     sign_in,
 )
+from app.web.screens import Screens
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
 
@@ -59,6 +61,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         {
             "sidebar": sidebar,
             "model": lambda: parts.catalog.state,
+            "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,
         },
@@ -95,7 +98,8 @@ def _parts(settings: Settings) -> Parts:
     runner = Runner(recorder.record, place, threads, settings.queue)
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
-    return Parts(settings, database, events, catalog, recorder, runner, importer)
+    screens = Screens(events, settings.ping_s)
+    return Parts(settings, database, events, catalog, recorder, runner, screens, importer)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:

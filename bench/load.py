@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from html import unescape
 from itertools import count
 
 from bench.client import exchange
@@ -15,7 +16,7 @@ from bench.figures import rate
 from bench.plan import Plan
 from bench.servers import Server
 
-CONNECT = re.compile(rb'hx-sse:connect="(/generations/(\w+)/stream\?after=(\d+))"')
+CONNECT = re.compile(rb'hx-sse:connect="(/generations/(\w+)/stream\?after=(\d+)[^"]*)"')
 CONVERSATION = re.compile(rb'hx-post="(/conversations/\w+/messages)"')
 # Events of the answer are numbered; what the page is told while it waits (its turn, the reading) is not.
 NUMBERED = re.compile(rb"^id: ?\d", re.MULTILINE)
@@ -80,7 +81,7 @@ async def ask_rheo(port: int, text: str, path: str = "/conversations") -> Answer
         raise RuntimeError(f"no running answer in {page[:500]!r}")
     # The bubble may have come with text in it already.
     first = posted if int(stream[3]) else None
-    async with exchange(port, "GET", stream[1].decode()) as reply:
+    async with exchange(port, "GET", unescape(stream[1].decode())) as reply:
         async for chunk in reply.chunks():
             if first is None and NUMBERED.search(chunk):
                 first = time.perf_counter()

@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from dataclasses import dataclass, field
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ async def _posted(port: int, number: int, free: asyncio.Semaphore) -> str:
     found = CONNECT.search(page)
     if found is None:
         raise RuntimeError(f"no running answer in {page[:500]!r}")
-    return found[1].decode()
+    return unescape(found[1].decode())
 
 
 async def _reading(port: int, path: str, watch: Watch) -> asyncio.BaseTransport:

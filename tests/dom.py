@@ -1,5 +1,6 @@
 """A small document: parses HTML, finds elements, and applies htmx's partials as a browser would."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -28,6 +29,11 @@ class Element:
     def body(self) -> str:
         """The text of a message or a page, without the line ends that only set out the markup."""
         return self.text.strip("\n")
+
+    @property
+    def elements(self) -> list["Element"]:
+        """The children that are elements."""
+        return [child for child in self.children if isinstance(child, Element)]
 
     def __getitem__(self, attribute: str) -> str:
         return self.attributes[attribute]
@@ -82,6 +88,19 @@ class Element:
         self.parent.children[place : place + 1] = others
 
 
+def shape(element: Element) -> list[object]:
+    """An element to compare: neighbouring texts are one, as they are after a reload."""
+    inside: list[object] = []
+    for child in element.children:
+        if not isinstance(child, str):
+            inside.append([child.tag, sorted(child.attributes.items()), shape(child)])
+        elif child and inside and isinstance(inside[-1], str):
+            inside[-1] += child
+        elif child:
+            inside.append(child)
+    return inside
+
+
 class _Builder(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -116,26 +135,43 @@ def parse(html: str) -> Element:
 
 
 def apply(document: Element, fragment: Element) -> None:
-    """Apply the partials of a fragment to a document. A partial without its target is lost, as in the browser."""
-    for partial in fragment.all("hx-partial"):
-        for target in _targets(document, partial["hx-target"]):
-            _SWAPS[partial["hx-swap"].split()[0]](target, partial.children)
+    """Apply the partials of a fragment to a document, as the browser does.
+
+    All targets are looked up before anything is changed, and a partial without its target is lost.
+    """
+    partials = fragment.all("hx-partial")
+    for partial, target in [(partial, target_of(document, partial["hx-target"])) for partial in partials]:
+        if target is not None:
+            SWAPS[partial["hx-swap"].split()[0]](target, partial.children)
 
 
-def _targets(document: Element, selector: str) -> list[Element]:
-    """By `#id`, `.class`, `tag`, and descendants of those: what our templates use."""
-    found = [document]
+def target_of(document: Element, selector: str) -> Element | None:
+    """By `#id`, `.class`, `tag`, places among siblings, and what is within those: what partials use."""
+    found, inside = [document], False
     for step in selector.split():
-        found = [inner for outer in found for inner in outer if inner is not outer and _matches(inner, step)]
-    return found[:1]
+        if step == ">":
+            inside = True
+            continue
+        among = [inner for outer in found for inner in (outer.elements if inside else outer) if inner is not outer]
+        found, inside = [element for element in among if _matches(element, step)], False
+    return found[0] if found else None
+
+
+_STEP = re.compile(r"([a-z0-9]+)?(?:#([\w-]+))?(?:\.([\w-]+))?(?::(?:(last-child)|nth-child\((\d+)\)))?")
 
 
 def _matches(element: Element, step: str) -> bool:
-    if step.startswith("#"):
-        return element.get("id") == step[1:]
-    if step.startswith("."):
-        return step[1:] in (element.get("class") or "").split()
-    return element.tag == step
+    parsed = _STEP.fullmatch(step)
+    assert parsed, step
+    tag, id_, name, last, number = parsed.groups()
+    siblings = element.parent.elements if element.parent else [element]
+    return (
+        (not tag or element.tag == tag)
+        and (not id_ or element.get("id") == id_)
+        and (not name or name in (element.get("class") or "").split())
+        and (not last or siblings[-1] is element)
+        and (not number or siblings.index(element) == int(number) - 1)
+    )
 
 
 def _inner(target: Element, children: list[Element | str]) -> None:
@@ -148,7 +184,7 @@ def _begin(target: Element, children: list[Element | str]) -> None:
     target.add(*children, *old)
 
 
-_SWAPS: dict[str, Callable[[Element, list[Element | str]], object]] = {
+SWAPS: dict[str, Callable[[Element, list[Element | str]], object]] = {
     "beforeend": lambda target, children: target.add(*children),
     "afterbegin": _begin,
     "innerHTML": _inner,

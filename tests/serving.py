@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from dom import Element, apply, parse
+from dom import Element, apply, parse, shape
 from sse import Message as Frame
 from sse import Reader
 from waiting import until
@@ -195,7 +195,7 @@ class Stream:
 class Watched:
     """A page that is open on a conversation and reads the stream of an answer, as htmx does.
 
-    `text` is what the answer's bubble shows.
+    `text` is what the answer's bubble shows. At the end nothing of it may be replaced: `replaced` tells.
     """
 
     def __init__(self, server: Running, turn: Turn) -> None:
@@ -203,9 +203,14 @@ class Watched:
         self._turn = turn
         self.document = server.page(turn.path)
         self.seen: list[Frame] = []
-        self.streamed = self.text
-        """What the bubble showed before it was replaced by the whole, saved one."""
+        self.replaced = False
+        """Whether the bubble or its body came anew as a whole."""
         self.last_id: str | None = None
+
+    def moved(self, server: Running) -> "Watched":
+        """The same page, left open while another server took the place of this one."""
+        self._server = server
+        return self
 
     @property
     def bubble(self) -> Element:
@@ -214,6 +219,11 @@ class Watched:
     @property
     def text(self) -> str:
         return self.bubble.test_id("message-body").body
+
+    @property
+    def body(self) -> list[object]:
+        """What stands in the bubble's body, to compare: elements and texts."""
+        return shape(self.bubble.test_id("message-body"))
 
     @property
     def connects_to(self) -> str | None:
@@ -231,6 +241,8 @@ class Watched:
                 if self.bubble is not before:
                     self.last_id = None  # a new element begins anew
                     break
+                if self.connects_to is None:
+                    break
                 frames = frames and frames - 1
                 if frames == 0:
                     break
@@ -246,9 +258,20 @@ class Watched:
         self.seen.append(frame)
         self.last_id = frame.id or self.last_id
         if frame.event == "message":
-            apply(self.document, parse(frame.data))
-        if self.connects_to is not None:
-            self.streamed = self.text
+            fragment = parse(frame.data)
+            whole = {f"#message-{self._turn.answer_id}", f"#body-{self._turn.answer_id}"}
+            self.replaced |= any(partial["hx-target"] in whole for partial in fragment.all("hx-partial"))
+            apply(self.document, fragment)
+        elif frame.data == "ended":
+            self._settle()
+
+    def _settle(self) -> None:
+        """What static/js/stream.js does at the quiet end."""
+        bubble = self.bubble
+        foot = bubble.one("footer")
+        for name in ("aria-busy", "hx-sse:connect", "hx-sse:close", "hx-trigger", "hx-swap", "data-seen"):
+            del bubble.attributes[name]
+        bubble.attributes |= {name: value for name, value in foot.attributes.items() if name.startswith("data-")}
 
 
 @contextmanager

@@ -151,11 +151,13 @@ def test_an_answer_that_can_not_be_saved_says_so_and_ends_when_there_is_room_aga
                 if "can't be saved" in watched.bubble.text:
                     break
         shown = watched.text
-        assert "".join(long).startswith(shown.rstrip() + " ")
+        # So long a paragraph is shown in two parts; the blank between them is not text.
+        shown = "".join(shown.split())
+        assert "".join(long).replace(" ", "").startswith(shown)
     answer = turn.ended(30)
     assert answer.state == "failed"
     assert "can't be saved" in (answer.error or "")
-    assert answer.text.startswith(shown.rstrip())
+    assert answer.text.replace(" ", "").startswith(shown)
     assert "".join(long).startswith(answer.text)
     again = rheo.send("And now?", turn.conversation_id)
     again.running(long[0])

@@ -57,6 +57,11 @@ class Message(Base):
     model: Mapped[str | None] = mapped_column(String(255))
     token_ids: Mapped[list[int] | None] = mapped_column(JSON)
     """The ids that `text` came from, as `model` made them."""
+    html: Mapped[str | None] = mapped_column(Text)
+    """`text` as it is shown, once it is complete and was shown: made by the renderer of version `renderer`."""
+    renderer: Mapped[int | None]
+    thought_s: Mapped[list[float | None] | None] = mapped_column(JSON)
+    """How long each thinking in `text` took, in seconds."""
     submission: Mapped[str | None] = mapped_column(String(64), unique=True)
     """Fingerprint of the one sending that made this question; the same sending again finds it."""
     created_at: Mapped[datetime] = mapped_column(Moment, default=now)

@@ -7,12 +7,16 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One numbered entry of a run. Numbers start at 1 and are never used twice; `last` is the end of the run."""
+    """One numbered entry of a run. Numbers start at 1 and are never used twice; `last` is the end of the run.
+
+    `at` is when it was made, in seconds of the run's own time (what it had not run for does not count).
+    """
 
     number: int
     text: str = ""
     token_ids: tuple[int, ...] = ()
     last: bool = False
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Gap(Exception):
 class EventLog(Protocol):
     """The events of every run. A run has one writer, a worker thread, and any number of readers."""
 
-    def append(self, run: str, text: str, token_ids: tuple[int, ...] = ()) -> int:
+    def append(self, run: str, text: str, token_ids: tuple[int, ...] = (), at: float = 0.0) -> int:
         """Add a piece; its number. It is shown to readers only once it is kept.
 
         Raises what kept earlier pieces from being saved (`Unavailable` where the disk is full).

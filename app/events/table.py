@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 
 from sqlalchemy import JSON, String, Text, delete, insert, select
 from sqlalchemy.orm import Mapped, mapped_column
@@ -37,6 +38,7 @@ class PieceRow(Base):
     number: Mapped[int]
     text: Mapped[str] = mapped_column(Text)
     token_ids: Mapped[list[int]] = mapped_column(JSON)
+    at: Mapped[float] = mapped_column(default=0.0, server_default="0")
 
 
 class TableEventLog:
@@ -55,11 +57,11 @@ class TableEventLog:
         self._writer = threading.Thread(target=self._write, name="event-log", daemon=True)
         self._writer.start()
 
-    def append(self, run: str, text: str, token_ids: tuple[int, ...] = ()) -> int:
-        return self._add(run, text, token_ids, last=False)
+    def append(self, run: str, text: str, token_ids: tuple[int, ...] = (), at: float = 0.0) -> int:
+        return self._add(run, Event(0, text, token_ids, at=at))
 
     def end(self, run: str) -> int:
-        return self._add(run, "", (), last=True)
+        return self._add(run, Event(0, last=True))
 
     def note(self, run: str, notice: Notice) -> None:
         channel = self._open(run)
@@ -136,14 +138,14 @@ class TableEventLog:
         self._writer.join()
         self._wake(list(self._channels.values()))
 
-    def _add(self, run: str, text: str, token_ids: tuple[int, ...], *, last: bool) -> int:
+    def _add(self, run: str, event: Event) -> int:
         channel = self._open(run)
         with self._changed:
             self._changed.wait_for(lambda: len(self._pending) < LONGEST_BACKLOG or self._closed)
-            if channel.fault is not None and not last:
+            if channel.fault is not None and not event.last:
                 raise channel.fault
             channel.appended += 1
-            self._pending.append((channel, Event(channel.appended, text, token_ids, last)))
+            self._pending.append((channel, replace(event, number=channel.appended)))
             if len(self._pending) == 1:
                 self._changed.notify_all()
             return channel.appended
@@ -162,11 +164,11 @@ class TableEventLog:
     def _rows(self, run: str, after: int) -> list[Event]:
         with self._database.read() as session:
             rows = session.execute(
-                select(PieceRow.number, PieceRow.text, PieceRow.token_ids)
+                select(PieceRow.number, PieceRow.text, PieceRow.token_ids, PieceRow.at)
                 .where(PieceRow.generation_id == run, PieceRow.number > after)
                 .order_by(PieceRow.number)
             ).all()
-        return [Event(number, text, tuple(ids)) for number, text, ids in rows]
+        return [Event(number, text, tuple(ids), at=at) for number, text, ids, at in rows]
 
     def _write(self) -> None:
         while True:
@@ -196,6 +198,7 @@ class TableEventLog:
                 "number": event.number,
                 "text": event.text,
                 "token_ids": list(event.token_ids),
+                "at": event.at,
             }
             for channel, event in batch
             if not event.last

@@ -27,6 +27,9 @@ class Generation(Base):
     prompt_tokens: Mapped[int | None]
     reused_tokens: Mapped[int | None]
     answer_tokens: Mapped[int | None]
+    first_token_s: Mapped[float | None]
+    """When the first token was there, and the last: seconds of the run's own time."""
+    last_token_s: Mapped[float | None]
     created_at: Mapped[datetime] = mapped_column(Moment, default=now)
     started_at: Mapped[datetime | None] = mapped_column(Moment)
     ended_at: Mapped[datetime | None] = mapped_column(Moment)

@@ -1,6 +1,7 @@
 """Carries an engine's output into the event log and, at the end, into the message."""
 
 import logging
+import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -115,12 +116,15 @@ class Recorder:
     def _play(self, job: Job, engine: Engine, prompt: Prompt, sampling: Sampling, said: Said) -> Outcome:
         asked = job.cancellation.asked
         plain = PlainText()
+        # The run's own time goes on where it was when the process was gone.
+        began = time.monotonic() - (said.pieces[-1].at if said.pieces else 0.0)
         with closing(engine.stream(prompt, sampling, asked)) as outputs:  # type: ignore[type-var]
             for output in outputs:
                 if isinstance(output, Piece) and not asked.is_set():
                     text = plain.feed(output.text)
-                    number = self._events.append(job.generation_id, text, output.token_ids)
-                    said.pieces.append(Event(number, text, output.token_ids))
+                    at = time.monotonic() - began
+                    number = self._events.append(job.generation_id, text, output.token_ids, at)
+                    said.pieces.append(Event(number, text, output.token_ids, at=at))
                 elif isinstance(output, Reading):
                     self._events.note(job.generation_id, Notice("reading", output.done, output.total))
                 elif isinstance(output, Ending):
@@ -169,6 +173,8 @@ def _save(found: Run, said: Said, outcome: Outcome, cancellation: Cancellation) 
 
 def _count(generation: Generation, said: Said, tokens: Ending | None) -> None:
     generation.answer_tokens = said.tokens
+    if said.pieces:
+        generation.first_token_s, generation.last_token_s = said.pieces[0].at, said.pieces[-1].at
     if tokens is not None:
         generation.prompt_tokens = tokens.prompt_tokens
         generation.reused_tokens = tokens.reused_tokens

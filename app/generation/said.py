@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from app.conversations.models import Message
 from app.engines.protocol import Part
 from app.events.protocol import Event
+from app.rendering.answer import thought_seconds
+from app.rendering.thinking import may_think
 
 
 @dataclass(slots=True)
@@ -31,15 +33,26 @@ class Said:
             self.pieces = [piece for piece in self.pieces if piece.number <= seen]
 
     def add_to(self, message: Message) -> None:
-        """Put the text, and the ids it came from, at the end of a message."""
+        """Put the text, the ids it came from, and how long it thought, at the end of a message."""
         message.token_ids = self._ids_with(message)
+        message.thought_s = self._thought_s_with(message)
         message.text += self._text()
+        message.html = None
 
     def part(self, message: Message) -> Part | None:
         """The answer so far as the end of a prompt, for the model to go on from; None where nothing was said."""
         text = message.text + self._text()
         ids = self._ids_with(message)
         return Part("assistant", text, tuple(ids) if ids is not None else None) if text else None
+
+    def _thought_s_with(self, message: Message) -> list[float | None] | None:
+        if not may_think(message.text + self._text()):
+            return None
+        before = [(message.text, self.pieces[0].at)] if self.pieces and message.text else []
+        took = thought_seconds([*before, *((piece.text, piece.at) for piece in self.pieces)])
+        # What was thought before this run came all at once here; its time is known already.
+        known = dict(enumerate(message.thought_s or ()))
+        return [new if known.get(index) is None else known[index] for index, new in enumerate(took)]
 
     def _text(self) -> str:
         return "".join(piece.text for piece in self.pieces)

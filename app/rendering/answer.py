@@ -4,7 +4,7 @@ The body of a message, `#body-<id>`, holds finished blocks and, while it grows, 
 them. Thinking that grows has a tail of its own in its fold.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -19,12 +19,18 @@ def render_answer(
     text: str, document_id: str, *, thought_s: Sequence[float | None] = (), image_hosts: Collection[str] = ()
 ) -> Markup:
     """Safe HTML of a whole answer, as it is after the last change of a streamed one."""
-    answer = Answer(document_id, image_hosts=image_hosts, thinking=may_think(text), shown=False)
+    answer = Answer(document_id, thought_s=thought_s, image_hosts=image_hosts, thinking=may_think(text), shown=False)
     answer.feed(text)
     answer.end()
-    for fold, seconds in zip(answer.folds, thought_s, strict=False):
-        fold.seconds = seconds
     return Markup(answer.html)  # noqa: S704  (each block was cleaned)
+
+
+def thought_seconds(pieces: Iterable[tuple[str, float]]) -> list[float | None]:
+    """How long each thinking in a text took, from its pieces and when they came; None for one that did not end."""
+    answer = Answer("", shown=False)
+    for text, at in pieces:
+        answer.hold(text, at)
+    return answer.thought_s
 
 
 class Answer:
@@ -35,9 +41,16 @@ class Answer:
     """
 
     def __init__(
-        self, document_id: str, *, image_hosts: Collection[str] = (), thinking: bool = True, shown: bool = True
+        self,
+        document_id: str,
+        *,
+        thought_s: Sequence[float | None] = (),
+        image_hosts: Collection[str] = (),
+        thinking: bool = True,
+        shown: bool = True,
     ) -> None:
         self._id = document_id
+        self._thought_s = thought_s
         self._image_hosts = image_hosts
         self._thinking = Thinking() if thinking else None
         self._shown = shown
@@ -63,13 +76,32 @@ class Answer:
 
     @property
     def thought_s(self) -> list[float | None]:
-        """How long each thinking took, where the times were given: to be kept for `render_answer`."""
+        """How long each thinking took, where the times were given."""
         return [fold.seconds for fold in self.folds]
 
     def feed(self, piece: str, at: float | None = None) -> list[Change]:
         """Take a piece of text, made `at` so many seconds after the beginning; what changes on the page."""
-        self._take(self._thinking.feed(piece) if self._thinking else [Said("answer", piece)], at)
+        self.hold(piece, at)
         return self._changes() if self._shown else []
+
+    def hold(self, piece: str, at: float | None = None) -> None:
+        """Take a piece of text; what it changes is told together with the next one."""
+        self._take(self._thinking.feed(piece) if self._thinking else [Said("answer", piece)], at)
+
+    def feed_words(self, piece: str) -> list[Change] | None:
+        """As `feed`, for plain words that go on a paragraph of such; None, and nothing taken, for all else.
+
+        Most of what most models say is this, and it costs microseconds: an event loop can do it.
+        """
+        section = self._sections[-1]
+        place = self._place if section.part == "answer" else section.place
+        if self._thinking is not None and self._thinking.holds:
+            return None
+        added = section.words(piece, place)
+        if added is None:
+            return None
+        self.hold(piece)
+        return [Change("appended", f"{place.target} > p:last-child", added)] if added else []
 
     def end(self, at: float | None = None) -> list[Change]:
         """The text is over; the last changes, after which the page is as it is when loaded again."""
@@ -89,6 +121,9 @@ class Answer:
                 self._begin(said.part, at)
             blocks = self._sections[-1].blocks
             blocks.feed(said.text) if self._shown else blocks.hold(said.text)
+        for fold, seconds in zip(self.folds, self._thought_s, strict=False):
+            if seconds is not None:
+                fold.seconds = seconds
 
     def _begin(self, part: Part, at: float | None) -> None:
         name = f"{self._id}-{len(self._sections)}" if self._sections else self._id
@@ -143,11 +178,12 @@ class _Section:
     _finished: int = 0
     _shown_state: str = "growing"
     _tail: Tail = field(init=False)
-    _place: _Place = field(init=False)
+    place: _Place = field(init=False)
+    """Where its tail is shown, if it is thinking."""
 
     def __post_init__(self) -> None:
         self._tail = Tail(self.blocks.document)
-        self._place = _Place(f"#tail-{self.name}-thinking")
+        self.place = _Place(f"#tail-{self.name}-thinking")
 
     @property
     def elements(self) -> int:
@@ -162,11 +198,20 @@ class _Section:
     def html(self) -> str:
         if self.part == "answer":
             return self.blocks.html
-        tail = self._place.html(self._place.shown) if self.state == "growing" else ""
+        tail = self.place.html(self.place.shown) if self.state == "growing" else ""
         return (
             f'<details class="thinking" id="thinking-{self.name}"><summary>{self._label()}</summary>'
             f'<div class="thinking-text">{self.blocks.html}{tail}</div></details>\n'
         )
+
+    def words(self, piece: str, place: _Place) -> str | None:
+        """What plain words add to the tail that is shown at a place, and that they are shown there now."""
+        current = place.shown == self._tail.html and self._finished == len(self.blocks.finished)
+        if self.state != "growing" or not current or self.blocks.holds:
+            return None
+        added = self._tail.words(self.blocks, piece)
+        place.shown = self._tail.html
+        return added
 
     def grown(self) -> tuple[str, str]:
         """The tail as it is now, and its part before the last item."""
@@ -191,15 +236,15 @@ class _Section:
     def changes_of_fold(self, main: _Place) -> list[Change]:
         if not self._on_page:
             # The fold brings along what is in it: what isn't on the page yet can't be a target.
-            self._place.shown, self._place.fixed = self.grown()
+            self.place.shown, self.place.fixed = self.grown()
             self._on_page, self._finished, self._shown_state = True, len(self.blocks.finished), self.state
             self.blocks.replaced.clear()
             return [Change("finished", main.target, self.html())]
-        changes = self.changes_of_blocks(self._place, f"#thinking-{self.name} > .thinking-text", 0)
-        changes += self._place.changes(*self.grown())
+        changes = self.changes_of_blocks(self.place, f"#thinking-{self.name} > .thinking-text", 0)
+        changes += self.place.changes(*self.grown())
         if self.state != self._shown_state:
             self._shown_state = self.state
-            changes.append(Change("removed", self._place.target))
+            changes.append(Change("removed", self.place.target))
             changes.append(Change("thought", f"#thinking-{self.name} > summary", self._label()))
         return changes
 

@@ -71,6 +71,11 @@ class Blocks:
         self.open += self._normaliser.feed(piece)
 
     @property
+    def holds(self) -> bool:
+        """Whether a line end is held back until its other half comes."""
+        return self._normaliser.holds
+
+    @property
     def full(self) -> bool:
         """Whether the rest of the text is only shown, not read."""
         return self._lines >= bounds.LINES

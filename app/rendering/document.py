@@ -37,6 +37,11 @@ class Normaliser:
         text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
         return _SURROGATES.sub("\ufffd", text)
 
+    @property
+    def holds(self) -> bool:
+        """Whether half a line end is held back."""
+        return self._held != ""
+
     def end(self) -> str:
         held, self._held = self._held, ""
         return "\n" if held else ""

@@ -4,6 +4,8 @@ Items of a list and rows of a table that are complete are kept as they were show
 again. That is for showing alone: the finished block is rendered from its source.
 """
 
+import re
+
 from markupsafe import escape
 
 from app.rendering.blocks import Blocks
@@ -16,6 +18,12 @@ LARGEST = 8_192
 _OFTEN = 2_048
 _REST = '<p class="tail-rest" dir="auto">'
 _LISTS = ("bullet_list_open", "ordered_list_open")
+# Text that means itself whatever stands around it, once it begins with a letter: no marker of Markdown, nothing
+# that is escaped, and no address (those need a slash, an at sign, or this beginning).
+_WORDS = re.compile(r""" {0,3}[^\W\d_][\w ,.;:?!'"()%+=-]*""")
+_MORE_WORDS = re.compile(r"""[\w ,.;:?!'"()%+=-]*""")
+_NO_WORDS = ("_", "www")
+_PARAGRAPH = '<p dir="auto">', "</p>"
 
 
 class Tail:
@@ -27,10 +35,36 @@ class Tail:
         self._block, self._shown = -1, 0
         self._kept, self._kept_to = "", 0
         self._plain: _Plain | None = None
+        self._words_to = -1
+
+    def words(self, blocks: Blocks, piece: str) -> str | None:
+        """What a piece of plain words adds to a shown paragraph of plain words; None where more must be looked at.
+
+        Call it before the piece is fed to the blocks. Costs microseconds, not milliseconds.
+        """
+        source = blocks.open
+        grown = source + piece
+        if self._block != len(blocks.finished) or len(grown) > LARGEST:
+            return None
+        if self._words_to != len(source) and not self._is_words(source):
+            return None
+        if not _MORE_WORDS.fullmatch(piece) or "_" in piece or "www" in grown[max(len(source) - 2, 0) :].lower():
+            return None
+        shown = len(self.html) - len("".join(_PARAGRAPH))
+        added = grown.strip(" ")[shown:]
+        self.html = self.html.removesuffix(_PARAGRAPH[1]) + added + _PARAGRAPH[1]
+        self._words_to = len(grown)
+        return added
+
+    def _is_words(self, source: str) -> bool:
+        """Whether all that is open is shown, and is such a paragraph."""
+        plain = _WORDS.fullmatch(source) and not any(mark in source.lower() for mark in _NO_WORDS)
+        return bool(plain) and self.html == source.strip(" ").join(_PARAGRAPH)
 
     def show(self, blocks: Blocks) -> str:
         """Show what is open now."""
         source = blocks.open
+        self._words_to = -1
         if len(blocks.finished) != self._block:
             self._begin(len(blocks.finished))
         if fence := blocks.open_fence():

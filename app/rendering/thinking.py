@@ -53,6 +53,11 @@ class Thinking:
         self._thought = False
         self._turned: list[Said] = []
 
+    @property
+    def holds(self) -> bool:
+        """Whether something is held back that may be a tag."""
+        return self._held != ""
+
     def feed(self, text: str) -> list[Said]:
         """What is certain now."""
         return self._taken(text, final=False)

@@ -39,6 +39,8 @@ class DraftMessage:
     state: State = "finished"
     ending: EndingReason | None = None
     error: str | None = None
+    thought_s: list[float | None] | None = None
+    """How long each thinking took, in seconds."""
     rating: tuple[bool, str] | None = None
     """Whether its reader found it good, and why."""
 

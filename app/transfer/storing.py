@@ -147,7 +147,7 @@ def _grown(session: Session, known: Sequence[DraftMessage], ids: dict[str, str],
                 count += 1
                 if not dry:
                     row.text, row.state, row.ending = come.text, come.state, come.ending
-                    row.token_ids = None
+                    row.token_ids = row.html = row.renderer = row.thought_s = None  # they were of the shorter one
     return count
 
 
@@ -170,6 +170,7 @@ def _insert(
             "error": message.error,
             "model": message.model[:255] if message.model else None,
             "submission": marks[message.id],
+            "thought_s": message.thought_s,
             "created_at": message.created_at,
         }
         for message in messages

@@ -8,7 +8,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import app
-from app.rendering.answer import render_answer
 from app.schema import ROOT
 from app.web.assets import Assets
 
@@ -30,7 +29,6 @@ class Pages:
         environment.globals["asset"] = lambda name: root_path + assets.path(name)
         environment.globals["at"] = lambda path: root_path + path
         environment.globals["version"] = app.__version__
-        environment.filters["answer"] = render_answer
         self._templates = Jinja2Templates(env=environment)
         self._root_path = root_path
 

@@ -16,6 +16,7 @@ from app.generation.recorder import Recorder
 from app.generation.runner import Runner
 from app.settings import Settings
 from app.transfer.importer import Importer
+from app.web.screens import Screens
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Parts:
     catalog: Catalog
     recorder: Recorder
     runner: Runner
+    screens: Screens
     importer: Importer
 
     def start(self, generation: Generation, conversation: Conversation) -> None:

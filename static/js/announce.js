@@ -30,8 +30,16 @@ function speak() {
   timer = setTimeout(speak, EVERY_MS);
 }
 
-const textOf = (bubble) => bubble?.querySelector(".message-body")?.textContent ?? "";
+// Thinking and the heads of code blocks are there for who looks for them; they are not said unasked.
+const BESIDE = ".thinking, .code-head";
 const letters = (text) => text.match(LETTER)?.length ?? 0;
+
+function textOf(bubble) {
+  const body = bubble?.querySelector(".message-body")?.cloneNode(true);
+  if (!body) return "";
+  for (const beside of body.querySelectorAll(BESIDE)) beside.remove();
+  return [...body.children].map((block) => block.textContent).join("\n");
+}
 
 function readOn(bubble, whole = false) {
   if (!bubble || !said.has(bubble.id)) return;
@@ -64,4 +72,5 @@ function meet(bubble) {
 
 document.addEventListener("htmx:sse:after:message", () => say());
 new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(meet))).observe(messages, { childList: true });
+document.addEventListener("rheo:ended", ({ target }) => meet(target));
 messages.querySelectorAll(".message").forEach(meet);

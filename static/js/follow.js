@@ -65,6 +65,7 @@ button.addEventListener("click", () => {
 document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
   // Where the last form of an answer is shorter than the streamed one, the view must not be pressed upwards.
   if (!following) messages.style.minHeight = `${messages.offsetHeight}px`;
+  if (ctx.sourceElement?.id === "earlier") keepPlace();
   // What the reader sends or asks again is at the end.
   if (ctx.request.method === "POST" && ctx.response.status < 300 && ctx.target?.closest("#messages")) {
     following = true;
@@ -72,6 +73,20 @@ document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
     requestAnimationFrame(toEnd);
   }
 });
+
+// What comes in above must not move what is read: at the very top the browser would not hold it.
+function keepPlace() {
+  const first = messages.querySelector(".message");
+  const top = first.getBoundingClientRect().top;
+  document.addEventListener(
+    "htmx:after:swap",
+    () => {
+      page.scrollTop += first.getBoundingClientRect().top - top;
+      known = page.scrollTop;
+    },
+    { once: true },
+  );
+}
 
 // After layout and before paint, once a frame whatever has grown: answers, the composer, the window.
 new ResizeObserver(settle).observe(document.body);
@@ -87,7 +102,18 @@ addEventListener("pagehide", () => {
   }
 });
 
+// A link to a message that is not on the page: it is earlier, and the server knows where.
+function reachesOut() {
+  const message = location.hash.match(/^#message-(\w+)$/)?.[1];
+  const asked = new URLSearchParams(location.search).has("message");
+  if (!message || asked || document.querySelector(":target") || !messages.querySelector(".message")) return false;
+  location.replace(`?message=${message}${location.hash}`);
+  return true;
+}
+addEventListener("hashchange", reachesOut);
+
 function start() {
+  if (reachesOut()) return;
   end = page.scrollHeight - page.clientHeight;
   let left = null;
   try {

@@ -7,18 +7,26 @@ const sidebar = document.getElementById("sidebar");
 const opener = document.getElementById("open-sidebar");
 
 document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy], [data-copy-code]");
+  const button = event.target.closest("[data-copy], [data-copy-code], [data-copy-source]");
   if (!button) return;
-  const source = document.getElementById(button.dataset.copy) ?? button.closest(".code-block").querySelector("code");
-  const copied = await copy(textOf(source));
+  event.preventDefault();
+  const copied = await copy(button.href ? sourceAt(button.href) : textOf(shownBy(button)));
   say(copied ? "Copied." : "Copying did not work.");
   button.toggleAttribute("data-copied", copied);
   button.title = copied ? "Copied" : "Copying did not work";
   setTimeout(() => {
     button.removeAttribute("data-copied");
-    button.title = "Copy";
+    button.title = button.ariaLabel;
   }, COPIED_MS);
 });
+
+const shownBy = (button) => document.getElementById(button.dataset.copy) ?? button.closest(".code-block").querySelector("code");
+
+async function sourceAt(address) {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(`${response.status}`);
+  return response.text();
+}
 
 // As it is seen, without the heads of code blocks.
 function textOf(element) {
@@ -29,12 +37,14 @@ function textOf(element) {
   return text;
 }
 
+// Takes a text, or the promise of one: Safari must be told of it in the click, and may get it later.
 async function copy(text) {
   try {
-    await navigator.clipboard.writeText(text);
+    const blob = Promise.resolve(text).then((plain) => new Blob([plain], { type: "text/plain" }));
+    await navigator.clipboard.write([new ClipboardItem({ "text/plain": blob })]);
     return true;
   } catch {
-    return copyBySelection(text);
+    return Promise.resolve(text).then(copyBySelection, () => false);
   }
 }
 

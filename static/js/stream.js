@@ -27,6 +27,16 @@ document.addEventListener("htmx:sse:after:message", (event) => {
   if (bubble.dataset.state === "queued" && (id || reads)) bubble.dataset.state = "running";
 });
 
+// The quiet end: the bubble stays as it is, with all that is selected, open or scrolled in it, and takes over
+// what its new foot says. Only now: until its stream is closed it may be cut and has to connect again.
+document.addEventListener("htmx:sse:close", ({ target: bubble, detail: { reason } }) => {
+  const foot = bubble.querySelector?.(":scope > .message-foot");
+  if (reason !== "message" || !foot) return;
+  for (const name of ["aria-busy", "hx-sse:connect", "hx-sse:close", "hx-trigger", "hx-swap", "data-seen", "data-htmx-powered"]) bubble.removeAttribute(name);
+  Object.assign(bubble.dataset, foot.dataset);
+  bubble.dispatchEvent(new CustomEvent("rheo:ended", { bubbles: true }));
+});
+
 // Stop cuts the answer where the reader saw it end.
 document.addEventListener("htmx:config:request", (event) => {
   const form = event.target;

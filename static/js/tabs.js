@@ -21,8 +21,8 @@ function refresh() {
 }
 
 channel?.addEventListener("message", refresh);
-// The stream of an answer that is gone ends so: then its whole conversation may be.
-document.addEventListener("done", refresh);
+// The stream of an answer that is gone says so: then its whole conversation may be.
+document.addEventListener("done", ({ detail }) => detail.data === "gone" && refresh());
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 
 // What was asked for before the page went on is old by now.

@@ -35,7 +35,9 @@ def test_an_end_that_can_not_be_saved_is_tried_again_and_nothing_expires_meanwhi
         assert turn.answer.state == "running"
         mended(rheo)
         frames = list(stream)
-    assert 'data-state="finished"' in frames[-1].data
+    *_, last, done = frames
+    assert 'data-state="finished"' in last.data
+    assert done.data == "ended"
     assert turn.ended().text == "one two"
     assert "one two" not in caplog.text
 

@@ -2,7 +2,7 @@
 
 import pytest
 from dom import parse
-from serving import HTMX, Running, Serve, Turn
+from serving import HTMX, Serve, Turn
 from sqlalchemy import update
 from waiting import until
 
@@ -112,22 +112,19 @@ def test_more_than_fit_the_queue_go_on_all_the_same(server: Serve) -> None:
         assert turn.ended(20).text == "".join(WORDS)
 
 
-def test_a_reader_goes_on_from_its_number_over_the_restart(server: Serve) -> None:
-    turn = left(server)
-    turn.server = server({"steps": WORDS, "delay_ms": 30})
-    watched = _page_of_before(turn.server, turn, 7)
-    assert watched == "".join(WORDS[7:])
-
-
-def _page_of_before(rheo: Running, turn: Turn, number: int) -> str:
-    """What a page that had shown so many words before the restart is sent now, up to the last frame."""
-    text = ""
-    for frame in rheo.frames(turn.stream_path, str(number)):
-        fragment = parse(frame.data)
-        if fragment.all("article"):
-            return text
-        text += "".join(partial.text for partial in fragment.all("hx-partial") if "body-" in partial["hx-target"])
-    return text
+def test_a_page_of_before_the_restart_gets_the_bubble_once_and_goes_on(server: Serve) -> None:
+    rheo = server(HALF)
+    turn = rheo.send()
+    turn.running(WORDS[11])
+    watched = rheo.watch(turn)
+    assert watched.text.split() == "".join(WORDS[:12]).split()
+    rheo.stop()
+    turn.server = rheo = server({"steps": WORDS, "delay_ms": 30})
+    watched.moved(rheo).read()
+    assert watched.replaced
+    assert watched.bubble.test_ids("message-continued")
+    watched.to_the_end()
+    assert watched.text == turn.answer.text.strip() == "".join(WORDS).strip()
 
 
 def test_a_conversation_deleted_before_the_start_leaves_nothing(server: Serve) -> None:

@@ -5,6 +5,8 @@ import re
 import pytest
 from casefiles import FOLDER
 from dom import Element, parse
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from markdown_fragments import randomly_cut
 from small_page import Page, played, shape
 
@@ -168,3 +170,49 @@ def test_no_change_depends_on_another_of_the_same_event() -> None:
 def test_the_smallest_change(old: str, new: str, expected: tuple[str, str, str]) -> None:
     (change,) = tail_changes("#t", old, new)
     assert (change.kind, change.target, change.html) == expected
+
+
+PROSE = [
+    *["word", " word", " of", ",", ".", ". ", " A", "  ", " ", ":", '"quoted"', "don't", " 12%", "1. ", "- ", "(c)"],
+    *[
+        "ww",
+        "w.x.org ",
+        "www",
+        "_",
+        "*",
+        "`",
+        "/",
+        "//x.y",
+        "\n",
+        "\n\n",
+        "<",
+        "&",
+        "ä",
+        "日本",
+        "é",
+        "\u00a0",
+        "\u0301",
+    ],
+    *["<think>", "</think>\n", "-", "=", "\n===\n", "http:"],
+]
+
+
+@given(text=st.lists(st.sampled_from(PROSE), min_size=1, max_size=40))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_plain_words_appended_are_what_rendering_shows(text: list[str]) -> None:
+    quick, slow = Answer("m1"), Answer("m1")
+    page = Page("m1", quick.page)
+    for piece in text:
+        changes = quick.feed_words(piece)
+        page.apply(quick.feed(piece) if changes is None else changes)
+        slow.feed(piece)
+        assert quick.page == slow.page
+        assert shape(page.body) == shape(Page("m1", quick.page).body)
+    assert (quick.end(), quick.html) == (slow.end(), slow.html)
+
+
+def test_most_of_plain_prose_is_appended_without_rendering() -> None:
+    answer = Answer("m1")
+    answer.feed("The")
+    pieces = [" river", " runs", ",", " as", " it", "'s", " said", ":", ' "slowly"', "."] * 20
+    assert None not in [answer.feed_words(piece) for piece in pieces]

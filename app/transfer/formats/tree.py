@@ -54,6 +54,8 @@ def _message(message: Message, rating: Rating | None) -> dict[str, Any]:
         "model": message.model,
         "created_at": _told(message.created_at),
     }
+    if message.thought_s is not None:
+        told["thought_s"] = message.thought_s
     if rating is not None:
         told["rating"] = {"good": rating.good, "note": rating.note}
     return told

@@ -1,5 +1,6 @@
 """Rheo's own export, as docs/export.md describes it: comes back as it went out."""
 
+import math
 from typing import Any, get_args
 
 from app.conversations.models import ACTIVE, EndingReason, State
@@ -45,8 +46,15 @@ def _message(row: dict[str, Any], number: int) -> DraftMessage:
         state=state,
         ending=ending,
         error=_text(row.get("error")),
+        thought_s=_seconds(row.get("thought_s")),
         rating=_rating(row.get("rating")) if role == "assistant" else None,
     )
+
+
+def _seconds(value: Any) -> list[float | None] | None:
+    if not isinstance(value, list) or not all(one is None or isinstance(one, int | float) for one in value):
+        return None
+    return [None if one is None or not math.isfinite(one) else one for one in value]
 
 
 def _rating(value: Any) -> tuple[bool, str] | None:

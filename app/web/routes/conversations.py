@@ -1,10 +1,11 @@
 """Conversations: the new chat, one conversation, its title, its deletion."""
 
 import secrets
+from dataclasses import replace
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.conversations.models import Conversation
@@ -16,7 +17,7 @@ from app.web.failures import failure
 from app.web.forms import PostedTitle, PostedTurn
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
-from app.web.transcripts import shown
+from app.web.transcripts import NEWEST, Window, shown
 
 router = APIRouter()
 
@@ -24,6 +25,10 @@ router = APIRouter()
 def _own_conversation(owner: Owner, parts: PartsOf, conversation_id: str) -> Conversation:
     with parts.database.read() as session:
         return conversation_of(session, owner, conversation_id)
+
+
+def _window(first: Annotated[str, Query(alias="from")] = "", before: str = "", message: str = "") -> Window:
+    return Window(first, before, message)
 
 
 OwnConversation = Annotated[Conversation, Depends(_own_conversation)]
@@ -50,7 +55,7 @@ def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: Po
     if not by_htmx(request):
         return pages_of(request).see(path)
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation_of(session, owner, turn.conversation.id))
+        page = shown(parts, session, conversation_of(session, owner, turn.conversation.id))
     response = pages_of(request).partial(
         "conversations/_started.html",
         conversation=page.conversation,
@@ -64,8 +69,20 @@ def create_conversation(request: Request, owner: Owner, parts: PartsOf, form: Po
 
 
 @router.get("/conversations/{conversation_id}")
-def show_conversation(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
-    return conversation_page(request, owner, parts, conversation_id)
+def show_conversation(
+    request: Request,
+    *,
+    owner: Owner,
+    parts: PartsOf,
+    conversation_id: str,
+    window: Annotated[Window, Depends(_window)],
+) -> Response:
+    """A conversation's page; for a page that is open, the messages before those that it shows."""
+    if not (window.before and by_htmx(request)):
+        return conversation_page(request, owner, parts, conversation_id, window=replace(window, before=""))
+    with parts.database.read() as session:
+        page = shown(parts, session, conversation_of(session, owner, conversation_id), window)
+    return pages_of(request).partial("messages/_earlier.html", page=page, bubbles=page.bubbles)
 
 
 @router.get("/conversations/{conversation_id}/title")
@@ -116,11 +133,21 @@ def conversation_page(
     *,
     draft: str = "",
     error: AppError | None = None,
+    window: Window = NEWEST,
 ) -> Response:
     """The page of one conversation; with what could not be sent, and why."""
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
-    return _show(request, page.conversation, draft, error, bubbles=page.bubbles, running=page.running, leaf=page.leaf)
+        page = shown(parts, session, conversation_of(session, owner, conversation_id), window)
+    return _show(
+        request,
+        page.conversation,
+        draft,
+        error,
+        page=page,
+        bubbles=page.bubbles,
+        running=page.running,
+        leaf=page.leaf,
+    )
 
 
 def new_submission() -> str:
@@ -129,7 +156,7 @@ def new_submission() -> str:
 
 
 def _new_conversation_page(request: Request, draft: str = "", error: AppError | None = None) -> Response:
-    return _show(request, None, draft, error, bubbles=[], running=None, leaf="")
+    return _show(request, None, draft, error, page=None, bubbles=[], running=None, leaf="")
 
 
 def _show(

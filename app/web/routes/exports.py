@@ -16,6 +16,7 @@ from app.transfer.formats import archive, markdown, plain, training, tree
 from app.transfer.names import disposition, file_name
 from app.web.access import Owner
 from app.web.assets import Assets
+from app.web.bodies import body
 from app.web.pages import Pages, by_htmx, pages_of
 from app.web.parts import PartsOf
 
@@ -132,7 +133,9 @@ def _web_page(request: Request, read: Iterator[Content], title: str) -> Iterator
     style = Markup("\n".join(file.content.decode() for file in files if file is not None))  # noqa: S704  (ours)
     yield pages.fragment("exports/_head.html", title=title, style=style)
     for content in read:
-        yield pages.fragment("exports/_conversation.html", content=content, at=at, note_on=note_on, said_by=said_by)
+        yield pages.fragment(
+            "exports/_conversation.html", content=content, body=body, at=at, note_on=note_on, said_by=said_by
+        )
     yield pages.fragment("exports/_foot.html")
 
 

@@ -1,19 +1,27 @@
 """Generations: the stream of an answer, and its cancellation."""
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Request
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
+from app.conversations.models import Conversation
 from app.conversations.queries import active_answers
 from app.errors import NotFound
+from app.generation.models import Generation
 from app.generation.queries import Run, keep_stop, latest_of, run_of
 from app.web.access import Owner
 from app.web.forms import PostedSeen
-from app.web.frames import GONE, HEADERS, MEDIA_TYPE, frames
+from app.web.frames import ENDED, GONE, HEADERS, MEDIA_TYPE, frames, whole
 from app.web.pages import by_htmx, pages_of
+from app.web.partials import frame
 from app.web.parts import Parts, PartsOf
-from app.web.transcripts import bubble_of
+from app.web.screen import Screen
+from app.web.transcripts import Bubble, bubbles
 
 router = APIRouter()
 
@@ -32,12 +40,23 @@ def _readable(request: Request, owner: Owner, parts: PartsOf, generation_id: str
         raise
 
 
-def _place(after: str | None = None, last_event_id: Annotated[str | None, Header()] = None) -> int | None:
-    """The event number to go on from; None for one that is no number: then nothing is spliced."""
-    given = last_event_id if last_event_id is not None else after
-    if given is None:
-        return 0
-    return int(given) if given.isascii() and given.isdecimal() and len(given) < 16 else None
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The event that a page has seen last, and the screen that showed it (empty where a program does not say).
+
+    `number` is None for what is no number.
+    """
+
+    number: int | None
+    screen: str
+
+
+def _place(
+    after: str | None = None, screen: str = "", last_event_id: Annotated[str | None, Header()] = None
+) -> Place:
+    given = last_event_id if last_event_id is not None else (after or "0")
+    number = int(given) if given.isascii() and given.isdecimal() and len(given) < 16 else None
+    return Place(number, screen)
 
 
 @router.get("/generations/{generation_id}/stream")
@@ -48,26 +67,18 @@ async def stream(
     parts: PartsOf,
     generation_id: str,
     found: Annotated[Run | None, Depends(_readable, scope="function")],
-    place: Annotated[int | None, Depends(_place)],
+    place: Annotated[Place, Depends(_place)],
 ) -> Response:
     """The events of one answer. Reading never starts work."""
     if found is None:
         return Response(GONE, media_type=MEDIA_TYPE, headers=HEADERS)
-    if not found.message.active or found.generation.ended_at is not None:
-        place = None  # all is saved, or another run goes on with it: the whole bubble says it best
 
-    def whole() -> str | None:
-        return _whole(parts, request, owner, generation_id)
-
-    body = frames(
-        parts.events,
-        pages_of(request),
-        found.generation.id,
-        found.message.id,
-        after=place,
-        ping_s=parts.settings.ping_s,
-        whole=whole,
-    )
+    screen = await _screen(parts, found)
+    if screen is not None and place.number is not None and screen.goes_on_from(place.number, place.screen):
+        ending = partial(_ended, parts, request, owner, screen)
+        body = frames(parts.screens, screen, place.number, pages_of(request), ending)
+    else:
+        body = whole(partial(_whole, parts, request, owner, generation_id))
     return StreamingResponse(body, media_type=MEDIA_TYPE, headers=HEADERS)
 
 
@@ -87,8 +98,26 @@ def create_cancellation(
     return pages_of(request).see(f"/conversations/{found.conversation.id}#message-{found.message.id}")
 
 
-def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> str | None:
-    """Replaces the bubble and the stop button by what they are now."""
+async def _screen(parts: Parts, found: Run) -> Screen | None:
+    """What the readers of a run see; None for one that is over, or goes on as another run."""
+    run = found.generation.id
+    if not found.message.active or found.generation.ended_at is not None:
+        return None
+    return parts.screens.get(run) or await run_in_threadpool(
+        parts.screens.open, run, found.message, found.generation.covered
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """An answer and its conversation as they are now."""
+
+    bubble: Bubble
+    conversation: Conversation
+    running: Generation | None
+
+
+def _now(parts: Parts, owner: str, generation_id: str) -> _Now | None:
     with parts.database.read() as session:
         try:
             found = run_of(session, owner, generation_id)
@@ -96,12 +125,44 @@ def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> st
             return None
         active = active_answers(session, found.conversation)
         running = latest_of(session, active)
-        # The newest: where the answer has been continued, this run is over and would never tell anything more.
-        newest = latest_of(session, [found.message]).get(found.message.id)
-        bubble = bubble_of(found.message, newest, parts.events)
-    return pages_of(request).fragment(
-        "generations/_whole.html",
-        bubble=bubble,
-        conversation=found.conversation,
-        running=running[active[0].id] if active else None,
+        # With its newest run: one that has been continued is over, and would never tell anything more.
+        (bubble,) = bubbles(parts, session, [found.message])
+    return _Now(bubble, found.conversation, running[active[0].id] if active else None)
+
+
+def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> bytes:
+    """Replaces the bubble by what it is now: one that runs connects anew."""
+    now = _now(parts, owner, generation_id)
+    return _gone(parts, request, generation_id) if now is None else _frame(request, "_whole", now, now.bubble.after)
+
+
+def _ended(parts: Parts, request: Request, owner: str, screen: Screen) -> bytes:
+    """Brings a page that shows a screen to the end, without touching what it shows already.
+
+    The body is replaced only where what was saved is not what was shown: a stop cuts it where its reader was.
+    """
+    now = _now(parts, owner, screen.run)
+    if now is None:
+        return _gone(parts, request, screen.run)
+    if now.bubble.message.active:
+        return _frame(request, "_whole", now, now.bubble.after)
+    changes = Markup(screen.last_changes) if screen.html == now.bubble.html else None  # noqa: S704  (rendered)
+    return _frame(request, "_ended", now, screen.number, changes=changes) + ENDED
+
+
+def _gone(parts: Parts, request: Request, generation_id: str) -> bytes:
+    screen = parts.screens.get(generation_id)
+    message_id = screen.message_id if screen else generation_id
+    return frame(pages_of(request).fragment("generations/_gone.html", message_id=message_id)) + GONE
+
+
+def _frame(request: Request, name: str, now: _Now, number: int, **context: object) -> bytes:
+    html = pages_of(request).fragment(
+        f"generations/{name}.html",
+        bubble=now.bubble,
+        message=now.bubble.message,
+        conversation=now.conversation,
+        running=now.running,
+        **context,
     )
+    return frame(html, number or None)

@@ -1,12 +1,13 @@
 """Messages: one more turn in a conversation, one more answer to a question."""
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from app.conversations.models import Conversation, Message
 from app.conversations.queries import add_answer, add_turn, continue_answer, conversation_of, message_of
 from app.errors import Invalid, Stale
 from app.generation.queries import queue
+from app.rendering.thinking import without_thinking
 from app.web.access import Owner
 from app.web.failures import failure
 from app.web.forms import PostedTurn, TurnForm
@@ -40,7 +41,7 @@ def create_message(
     if not by_htmx(request):
         return pages_of(request).see(f"/conversations/{conversation_id}#message-{turn.answer.id}")
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
+        page = shown(parts, session, conversation_of(session, owner, conversation_id))
     return pages_of(request).partial(
         "messages/_sent.html",
         conversation=page.conversation,
@@ -49,6 +50,15 @@ def create_message(
         submission=new_submission(),
         leaf=page.leaf,
     )
+
+
+@router.get("/messages/{message_id}.md")
+def show_source(owner: Owner, parts: PartsOf, message_id: str) -> Response:
+    """The Markdown of a message, as it was written; of an answer without its thinking."""
+    with parts.database.read() as session:
+        message = message_of(session, owner, message_id)
+    text = message.text if message.role == "user" else without_thinking(message.text)
+    return PlainTextResponse(text, media_type="text/markdown", headers={"Cache-Control": "no-store"})
 
 
 @router.post("/messages/{message_id}/answers")
@@ -82,10 +92,11 @@ def _caught_up(
     if not by_htmx(request):
         return conversation_page(request, owner, parts, conversation_id, draft=form.text, error=error)
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation_of(session, owner, conversation_id))
+        page = shown(parts, session, conversation_of(session, owner, conversation_id))
     response = pages_of(request).partial(
         "messages/_stale.html",
         status=error.status,
+        page=page,
         bubbles=page.bubbles,
         leaf=page.leaf,
         running=page.running,
@@ -99,9 +110,9 @@ def _answer_begun(request: Request, parts: Parts, conversation: Conversation, an
     if not by_htmx(request):
         return pages_of(request).see(f"/conversations/{conversation.id}#message-{answer_id}")
     with parts.database.read() as session:
-        page = shown(session, parts.events, conversation)
+        page = shown(parts, session, conversation)
         # Not the page's last: a tab that is older than a newer turn may ask, too.
-        (bubble,) = bubbles(session, parts.events, [session.get_one(Message, answer_id)])
+        (bubble,) = bubbles(parts, session, [session.get_one(Message, answer_id)])
     return pages_of(request).partial(
         "messages/_begun.html", bubble=bubble, running=page.running, conversation=page.conversation, leaf=page.leaf
     )

@@ -33,7 +33,7 @@ def show_refresh(request: Request, owner: Owner, parts: PartsOf, seen: Annotated
         return pages.partial("conversations/_refreshed.html", request=request, open="")
     try:
         with parts.database.read() as session:
-            page = shown(session, parts.events, conversation_of(session, owner, seen.conversation))
+            page = shown(parts, session, conversation_of(session, owner, seen.conversation))
     except NotFound:
         return pages.partial("conversations/_refreshed.html", "conversations/_gone.html", request=request, open="")
     names = ["conversations/_refreshed.html", "conversations/_retitled.html"]
@@ -47,6 +47,7 @@ def show_refresh(request: Request, owner: Owner, parts: PartsOf, seen: Annotated
         *names,
         request=request,
         open=seen.conversation,
+        page=page,
         conversation=page.conversation,
         bubbles=page.bubbles,
         running=page.running,

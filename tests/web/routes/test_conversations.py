@@ -86,7 +86,7 @@ def test_d06_a_page_opened_in_mid_answer_shows_the_text_so_far_and_goes_on(serve
     assert watched.text == "one two"
     assert watched.document.test_id("stop").parent is not None
     assert watched.document.all(class_="answering")
-    assert watched.to_the_end().streamed == turn.answer.text == "one two three"
+    assert watched.to_the_end().text == turn.answer.text == "one two three"
     assert not rheo.page(turn.path).all(class_="answering")
 
 
