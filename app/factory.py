@@ -19,6 +19,8 @@ from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.schema import upgrade
 from app.settings import Settings
+from app.transfer.importer import Importer
+from app.transfer.uploads import Uploads
 from app.web import assets, failures
 from app.web.access import Access, Guard, everyone_is_local
 from app.web.assets import Assets
@@ -30,9 +32,12 @@ from app.web.routes import (
     branches,
     comparisons,
     conversations,
+    exports,
     generations,
     health,
+    imports,
     messages,
+    ratings,
     refreshes,
     sign_in,
     steering,
@@ -72,6 +77,9 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         generations.router,
         refreshes.router,
         steering.router,
+        imports.router,
+        exports.router,
+        ratings.router,
         health.router,
         assets.router,
     ):
@@ -94,8 +102,10 @@ def _parts(settings: Settings) -> Parts:
         events.note(job.generation_id, Notice("waiting", before))
 
     runner = Runner(recorder.record, place, threads, settings.queue)
+    # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
+    importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
     screens = Screens(events, settings.ping_s)
-    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens)
+    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens, importer)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
@@ -112,6 +122,7 @@ def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
 async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     parts: Parts = application.state.parts
     recover(parts.database, parts.events, parts.recorder, parts.runner)
+    parts.importer.recover()
     # Loading a model keeps the interpreter busy: let the first page go out before.
     begin = threading.Timer(0.2, parts.catalog.start)
     begin.daemon = True
@@ -124,6 +135,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
 def leave(parts: Parts) -> None:
     """Let go of readers and running answers, keeping what they have; may be called twice."""
     # The runs first: they leave off unended, where an engine closed under them would fail them.
+    parts.importer.close()
     parts.runner.close()
     parts.catalog.close()
     parts.events.close()

@@ -92,6 +92,9 @@ class Settings(BaseModel):
     )
     message_chars: int = Field(200_000, ge=1, description="the longest message that is taken, in characters")
     body_bytes: int = Field(4_000_000, ge=1, description="the largest request that is taken, in bytes")
+    import_bytes: int = Field(
+        2_000_000_000, ge=1, description="the largest upload that is taken to be brought in, in bytes"
+    )
     save_s: Seconds = Field(0.02, description="seconds between two writes of what running answers made")
     pace_s: Seconds = Field(0.045, description="seconds between two frames of one stream, at least")
     ping_s: Seconds = Field(15, description="seconds after which a silent stream says that it lives")

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from chat import Chat
 from cutting_proxy import CuttingProxy
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from rheo import Rheo
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
+CASES = Path(__file__).parent.parent / "tests/cases"
 WIDE, NARROW = {"width": 1200, "height": 800}, {"width": 390, "height": 844}
 RICH = """# Heading
 
@@ -303,6 +304,28 @@ def test_the_skip_link_leads_past_the_sidebar(rheo: Rheo, chat: Chat, page: Page
     page.keyboard.press("Tab")
     assert page.evaluate("document.getElementById('main').contains(document.activeElement)")
     assert not page.evaluate("document.getElementById('sidebar').contains(document.activeElement)")
+
+
+def test_axe_bringing_in_and_taking_out(rheo: Rheo, chat: Chat, page: Page, browser: Browser, tmp_path: Path) -> None:
+    chat.open(rheo.url).ask("Something to take out")
+    chat.wait("finished")
+    page.get_by_role("button", name="Rate").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    check(page)
+    page.keyboard.press("Escape")
+    conversation = page.url
+    for path in (f"{conversation}/export", f"{rheo.url}/export", f"{rheo.url}/import"):
+        page.goto(path)
+        check(page)
+    page.get_by_test_id("import-file").set_input_files(CASES / "claude-export.json")
+    page.get_by_test_id("import-check").click()
+    expect(page.get_by_test_id("import-report")).to_be_visible()
+    check(page)
+    (tmp_path / "exported.html").write_bytes(page.request.get(f"{conversation}/export.html").body())
+    elsewhere = browser.new_page()
+    elsewhere.goto((tmp_path / "exported.html").as_uri())
+    check(elsewhere)
+    elsewhere.close()
 
 
 def check(page: Page, widths: list[Any] | None = None) -> None:

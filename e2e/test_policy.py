@@ -165,7 +165,7 @@ def test_hostile_answers_are_text_while_they_stream_and_after(rheo: Rheo, start_
     chat.wait("finished")
     assert_harmless(page)
     assert not [url for url in posts if "nowhere" in url or "sign-out" in url]
-    for link in chat.answer.get_by_role("link").all():
+    for link in chat.answer.get_by_test_id("message-body").get_by_role("link").all():
         assert (link.get_attribute("href") or "").startswith(("http://", "https://", "mailto:"))
 
 
@@ -178,7 +178,7 @@ def test_c06_the_payloads_of_the_case_file_do_nothing(rheo: Rheo, chat: Chat, pa
     assert page.evaluate("made") == []
     assert_harmless(page)
     assert chat.text(chat.questions).split() == payloads.split()
-    for link in chat.answer.get_by_role("link").all():
+    for link in chat.answer.get_by_test_id("message-body").get_by_role("link").all():
         link.click(trial=True)
         assert (link.get_attribute("href") or "").startswith(("http://", "https://"))
     page.reload()

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 import app.conversations.models
 import app.events.table
 import app.generation.models
+import app.transfer.models
 import app.web.sign_ins  # noqa: F401  (each import brings its tables)
 from app.database import Base, Database
 from app.settings import Settings

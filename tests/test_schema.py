@@ -17,6 +17,7 @@ from sqlalchemy import text
 import app.conversations.models
 import app.events.table
 import app.generation.models
+import app.transfer.models
 import app.web.sign_ins  # noqa: F401  (each import brings its tables)
 from app.database import SCHEMA, Base, Database
 from app.errors import Misconfigured

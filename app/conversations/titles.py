@@ -6,13 +6,13 @@ LONGEST = 60
 """Characters as a reader counts them (grapheme clusters)."""
 
 
-def title_of(text: str) -> str:
+def title_of(text: str, longest: int = LONGEST) -> str:
     """The first words of a message: one line, cut between words and never within a character."""
     line = " ".join(text.split())
     clusters = regex.findall(r"\X", line)
-    if len(clusters) <= LONGEST:
+    if len(clusters) <= longest:
         return line
-    cut = "".join(clusters[:LONGEST])
+    cut = "".join(clusters[:longest])
     words = cut.rpartition(" ")[0]
     # A text without blanks (a URL, Japanese) has no words to cut between.
     return (words if len(words) > len(cut) // 2 else cut) + "…"

@@ -17,6 +17,9 @@ from app.settings import Settings
 
 LOCAL_OWNER = "local"
 
+IMPORTS = "/imports"
+"""Where files to be brought in are posted."""
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 CONTENT_POLICY = "; ".join(
@@ -68,6 +71,7 @@ class Guard:
         if settings.host not in ("0.0.0.0", "::"):  # noqa: S104  (these are no names that anyone calls us by)
             self._names.add(f"[{settings.host}]" if ":" in settings.host else settings.host.lower())
         self._largest = settings.body_bytes
+        self._largest_import = settings.import_bytes
         self._fail = fail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +84,7 @@ class Guard:
         except AppError as error:
             await self._fail(Request(scope), error)(scope, receive, send)
             return
-        await self._app(scope, _limited(receive, self._largest), send)
+        await self._app(scope, _limited(receive, self._largest_for(scope)), send)
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
@@ -92,9 +96,15 @@ class Guard:
                 "If it is yours, add it to RHEO_HOSTS and start again."
             )
         if scope["method"] not in SAFE_METHODS:
-            self._check_write(headers)
+            self._check_write(headers, self._largest_for(scope))
 
-    def _check_write(self, headers: Headers) -> None:
+    def _largest_for(self, scope: Scope) -> int:
+        # Only uploads may be large: they go to the disk as they come.
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        is_upload = scope["method"] == "POST" and path == IMPORTS
+        return self._largest_import if is_upload else self._largest
+
+    def _check_write(self, headers: Headers, largest: int) -> None:
         site = headers.get("sec-fetch-site")
         if site is not None:
             allowed = site in ("same-origin", "none")
@@ -104,8 +114,8 @@ class Guard:
         if not allowed:
             raise Refused("This was sent by another site, so nothing was changed.")
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self._largest:
-            raise TooLarge(_too_large(self._largest))
+        if length.isdecimal() and int(length) > largest:
+            raise TooLarge(_too_large(largest))
 
 
 def host_name(host: str) -> str:

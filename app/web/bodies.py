@@ -24,6 +24,11 @@ def bodies(database: Database, messages: Iterable[Message]) -> dict[str, Markup]
     return found
 
 
+def body(message: Message) -> Markup:
+    """The body of one message that has ended; nothing is kept."""
+    return _kept_or_made(message, [])
+
+
 def source(message_id: str, text: str) -> Markup:
     """The text as the model wrote it: for what can't be rendered."""
     return Markup(  # noqa: S704  (all of the text is escaped)

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.requests import ClientDisconnect
 
+from app.conversations.texts import clean
 from app.conversations.titles import is_blank
 from app.errors import Invalid
 from app.settings import Settings
@@ -72,9 +73,3 @@ async def _seen(request: Request) -> int | None:
 
 
 PostedSeen = Annotated[int | None, Depends(_seen)]
-
-
-def clean(text: str) -> str:
-    """The text with LF line ends and without what some databases refuse (NUL, lone surrogates)."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -16,6 +16,7 @@ from app.generation.recorder import Recorder
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.settings import Settings
+from app.transfer.importer import Importer
 from app.web.screens import Screens
 
 
@@ -32,6 +33,7 @@ class Parts:
     recorder: Recorder
     runner: Runner
     screens: Screens
+    importer: Importer
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""

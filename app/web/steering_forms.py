@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import Depends
 
+from app.conversations.texts import clean
 from app.errors import Invalid
 from app.generation.steering import KNOBS, Knob, checked, escaped, honoured, unescaped
-from app.web.forms import Fields, clean
+from app.web.forms import Fields
 from app.web.parts import Parts, PartsOf
 
 

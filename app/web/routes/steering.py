@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 from app.conversations.models import Conversation
 from app.conversations.queries import conversation_of
+from app.conversations.texts import clean
 from app.generation.queries import last_ended
 from app.web.access import Owner
 from app.web.contexts import Gauge, gauge, gauge_of
-from app.web.forms import Fields, clean
+from app.web.forms import Fields
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
 from app.web.routes.conversations import OwnConversation, new_conversation_page

@@ -1,0 +1,92 @@
+"""Conversations as they are taken out: each read by itself, so that all of them are never in memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.conversations.models import Conversation, Message
+from app.conversations.queries import conversation_of
+from app.conversations.tree import Tree, tree_of
+from app.database import Database
+from app.errors import NotFound
+from app.rendering.thinking import without_thinking
+from app.transfer.models import Rating
+from app.transfer.queries import ratings_in
+
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One conversation with everything in it. `path` is what is shown, `messages` the whole tree, level by level."""
+
+    conversation: Conversation
+    messages: Sequence[Message]
+    path: Sequence[Message]
+    ratings: dict[str, Rating]
+
+
+def content_of(session: Session, conversation: Conversation) -> Content:
+    """Read one conversation."""
+    tree = tree_of(session, conversation.id)
+    return Content(conversation, _by_level(tree), tree.path(), ratings_in(session, conversation))
+
+
+def contents(database: Database, owner: str, chosen: Sequence[str] | None = None) -> Iterator[Content]:
+    """All conversations of the owner, or the chosen ones, the oldest first.
+
+    No transaction is open between two of them: whoever downloads slowly holds nobody up.
+    """
+    after = ""
+    while True:
+        with database.read() as session:
+            question = select(Conversation.id).where(Conversation.owner == owner, Conversation.id > after)
+            if chosen is not None:
+                question = question.where(Conversation.id.in_(chosen))
+            ids = session.scalars(question.order_by(Conversation.id).limit(_PAGE)).all()
+        for conversation_id in ids:
+            try:
+                with database.read() as session:
+                    content = content_of(session, conversation_of(session, owner, conversation_id))
+            except NotFound:
+                continue  # deleted meanwhile
+            yield content
+        if len(ids) < _PAGE:
+            return
+        after = ids[-1]
+
+
+def spoken(message: Message) -> str:
+    """What a message says to a reader: an answer without its thinking."""
+    return without_thinking(message.text) if message.role == "assistant" else message.text
+
+
+def said_by(message: Message) -> str:
+    """Who said it, in words for the reader."""
+    return "You" if message.role == "user" else message.model or "Answer"
+
+
+def note_on(message: Message) -> str:
+    """How an answer ended, where that is not as it should."""
+    if message.active:
+        return "still being answered"
+    if message.state == "finished":
+        return "cut at its longest length" if message.ending == "length" else ""
+    return message.state
+
+
+def at(message: Message) -> str:
+    """When, in a zone that is said."""
+    return f"{message.created_at:%Y-%m-%d %H:%M} UTC"
+
+
+def _by_level(tree: Tree) -> list[Message]:
+    """From the roots down, siblings the oldest first: the same however the messages came to be there."""
+    ordered: list[Message] = []
+    level = tree.children(None)
+    while level:
+        ordered += level
+        level = [child for row in level for child in tree.children(row.id)]
+    return ordered
