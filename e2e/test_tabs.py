@@ -57,6 +57,8 @@ def test_a_page_that_comes_back_shows_what_another_device_did(start_rheo, chat: 
     elsewhere = browser.new_context()
     other = Chat(elsewhere.new_page()).open(chat.page.url)
     other.ask("From another device")
+    # Till then the last answer is the first one, which has ended.
+    expect(other.answers).to_have_count(2)
     other.wait("finished")
     chat.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(chat.questions.last).to_contain_text("From another device")
