@@ -5,9 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer, load_only, undefer
 
 from app.conversations.models import Message
+
+_BARE = load_only(
+    Message.conversation_id,
+    Message.parent_id,
+    Message.role,
+    Message.state,
+    Message.created_at,
+    Message.chosen,
+    Message.deleted_at,
+    raiseload=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +131,17 @@ class Tree:
             step = self._parents[step]
 
 
-def tree_of(session: Session, conversation_id: str) -> Tree:
-    """The tree of a conversation."""
-    return Tree(session.scalars(select(Message).where(Message.conversation_id == conversation_id)))
+def tree_of(session: Session, conversation_id: str, *, bare: bool = False) -> Tree:
+    """The tree of a conversation; a bare one of messages without what they say, to be read by `read_whole`."""
+    query = select(Message).where(Message.conversation_id == conversation_id)
+    return Tree(session.scalars(query.options(_BARE) if bare else query))
+
+
+def read_whole(session: Session, messages: Sequence[Message], *, ids: bool = True) -> None:
+    """Read what messages of a bare tree say; their token ids are large, and only the model needs them."""
+    query = select(Message).where(Message.id.in_([message.id for message in messages]))
+    options = undefer("*") if ids else defer(Message.token_ids)
+    session.scalars(query.options(options).execution_options(populate_existing=True)).all()
 
 
 def _age(message: Message) -> tuple[datetime, str]:

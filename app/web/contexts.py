@@ -14,7 +14,7 @@ from app.generation.queries import latest_of
 from app.generation.steering import Steering
 from app.web.parts import Parts
 
-Counted = Literal["loading", "failed", "refused", "whole", "dropped", "full", "long"]
+Counted = Literal["later", "loading", "failed", "refused", "whole", "dropped", "full", "long"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class Gauge:
     state: Counted
     context: Context | None
     words: str
+
+
+LATER = Gauge("later", None, "Counting…")
+"""Of a long conversation: the page asks for it when it is there, and is not held up."""
 
 
 def gauge(

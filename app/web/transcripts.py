@@ -7,7 +7,7 @@ from markupsafe import Markup
 from sqlalchemy.orm import Session
 
 from app.conversations.models import Conversation, Message
-from app.conversations.tree import Tree, Variants, tree_of
+from app.conversations.tree import Tree, Variants, read_whole, tree_of
 from app.generation.models import Generation
 from app.generation.queries import latest_of
 from app.web.bodies import bodies
@@ -49,8 +49,8 @@ class Shown:
     answering: bool
     """Whether any answer of the conversation is to come or coming, also on a branch that is not shown."""
     earlier: str | None = None
-    messages: Sequence[Message] = ()
-    """All of its messages, also those that are not shown."""
+    messages: Sequence[Message] | None = ()
+    """All of its messages, also those that are not shown; None for a long conversation, which is not read whole."""
     cut: str = ""
     """The id of the first message that the newest answer was made with, where older ones did not go in."""
 
@@ -130,15 +130,18 @@ def shown(
 
     `through` is a message whose branch is to be shown whatever is chosen; one that is not there changes nothing.
     """
-    tree = tree_of(session, conversation.id)
+    tree = tree_of(session, conversation.id, bare=True)
     messages = tree.path(through or window.around or window.before or None)
     first, end = window.of(messages)
+    # Of a long conversation only what is shown: it is opened more often than it is read from its beginning.
+    complete = len(messages) <= PAGE
+    read_whole(session, messages if complete else messages[first:end], ids=complete)
     return Shown(
         conversation,
         bubbles(parts, session, tree, messages[first:end]),
         answering=any(message.active for message in tree),
         earlier=messages[max(0, first - PAGE)].id if first else None,
-        messages=messages,
+        messages=messages if complete else None,
         cut=_cut(session, messages),
     )
 

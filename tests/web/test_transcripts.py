@@ -148,6 +148,16 @@ def test_a_long_conversation_opens_with_its_newest_page(shared: Running, long: C
     assert page.one(id_="leaf")["value"] == f"{999:024x}"
 
 
+def test_a_long_conversation_is_counted_when_its_page_is_there(shared: Running, long: Conversation) -> None:
+    shared.ready()
+    gauge = shared.page(f"/conversations/{long.id}").test_id("context")
+    assert gauge["data-fit"] == "later"
+    assert "load" in gauge["hx-trigger"]
+    counted = parse(shared.client.put(gauge["hx-put"], headers=HTMX, data={"text": ""}).text).test_id("context")
+    assert counted["data-fit"] in ("whole", "dropped", "full")
+    assert "load" not in counted["hx-trigger"]
+
+
 def test_a_long_conversation_costs_no_more_statements_than_a_short_one(
     shared: Running, long: Conversation, statements: list[str]
 ) -> None:

@@ -15,7 +15,7 @@ from app.conversations.queries import active_answers, conversation_of, delete, m
 from app.errors import AppError, Invalid, NotFound
 from app.generation.queries import latest_of, queue
 from app.web.access import Owner
-from app.web.contexts import check_alone, gauge
+from app.web.contexts import LATER, check_alone, gauge
 from app.web.failures import failure
 from app.web.forms import PostedTitle, PostedTurn
 from app.web.pages import by_htmx, pages_of
@@ -75,7 +75,7 @@ def create_conversation(
         running=page.running,
         submission=new_submission(),
         leaf=page.leaf,
-        gauge=gauge(parts, page.conversation.steering, page.messages, page.generations),
+        gauge=gauge(parts, page.conversation.steering, page.messages or (), page.generations),
     )
     response.headers["HX-Push-Url"] = parts.settings.root_path + path
     return response
@@ -174,7 +174,9 @@ def conversation_page(
         leaf=page.leaf,
         undo=undo,
         query=f"?{query}" if query else "",
-        gauge=gauge(parts, page.conversation.steering, page.messages, page.generations, draft),
+        gauge=LATER
+        if page.messages is None
+        else gauge(parts, page.conversation.steering, page.messages, page.generations, draft),
     )
 
 

@@ -129,7 +129,7 @@ def _now(parts: Parts, owner: str, generation_id: str) -> _Now | None:
         except NotFound:
             return None
         answering = bool(active_answers(session, found.conversation))
-        tree = tree_of(session, found.conversation.id)
+        tree = tree_of(session, found.conversation.id, bare=True)
         # Stop is about what the reader sees: the branch with this answer, whatever is chosen by now.
         active = [message for message in tree.path(found.message.id) if message.active]
         running = latest_of(session, active)
