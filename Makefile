@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Set-up gets everything it needs; tests never ask the network for a model.
 test check: export HF_HUB_OFFLINE = 1
 
-help: ## list these commands (PYTHON=python3.12 chooses the Python, ARGS="-n 0 -k stream" goes to pytest)
+help: ## list these commands (PYTHON=python3.12 chooses the Python, ARGS="-k stream" goes to pytest)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' Makefile
 
 run: ## set up what is missing, then serve in the foreground
@@ -19,7 +19,12 @@ run: ## set up what is missing, then serve in the foreground
 
 test: ## set up what is missing, then run all tests, also those in a real browser
 	@.ci/stage set-up .ci/setup test
-	@.ci/stage tests $(venv) pytest -n 2 --dist loadfile $(ARGS)
+ifdef ARGS
+	@.ci/stage tests $(venv) pytest $(ARGS)
+else
+	@.ci/stage tests $(venv) pytest -n 2 --dist loadfile tests
+	@.ci/stage browser-tests $(venv) pytest -n 2 --dist loadfile e2e
+endif
 
 check: lint types test ## lint, types and all tests: what CI runs
 

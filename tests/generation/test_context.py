@@ -26,6 +26,13 @@ def words(page: Element) -> str:
     return " ".join(page.test_id("context-words").text.split())
 
 
+def counted(rheo: Running, page: Element) -> str:
+    """What the gauge of a long conversation says once its page has asked for it."""
+    gauge = page.test_id("context")
+    assert gauge["data-fit"] == "later"
+    return words(parse(rheo.client.put(gauge["hx-put"], data={"text": ""}, headers=HTMX).text))
+
+
 def count(rheo: Running, path: str, draft: str = "") -> int:
     """What the gauge says while this is written."""
     gauge = parse(rheo.client.put(f"{path}/context", data={"text": draft}, headers=HTMX).text)
@@ -45,7 +52,7 @@ def test_the_mark_at_the_cut_is_found_also_where_it_is_not_on_the_first_page(ser
     earlier = rheo.client.get(page.one(id_="earlier")["hx-get"], headers=HTMX)
     cut = parse(earlier.text).one(id_=f"message-{rheo.messages()[left_out].id}").test_id("context-cut")
     assert "no longer reads what is above" in cut.text
-    assert f"the {left_out} oldest messages stay out" in words(page)
+    assert f"the {left_out} oldest messages stay out" in counted(rheo, page)
 
 
 def steer(turn: Turn, **fields: str) -> None:
@@ -125,7 +132,7 @@ def test_b20_a_conversation_three_times_the_window_keeps_going_and_says_what_it_
     cut = page.test_id("context-cut")
     marked = next(message for message in page.test_ids("message") if cut in list(message))
     assert marked["id"] == f"message-{narrow.messages()[left_out[-1]].id}"
-    assert f"the {left_out[-1]} oldest messages stay out" in words(page)
+    assert f"the {left_out[-1]} oldest messages stay out" in counted(narrow, page)
     assert [note.text for note in page.test_ids("left-out")][-1] == (
         f"Answered without the {left_out[-1]} oldest messages."
     )
