@@ -60,7 +60,10 @@ class Thinking:
 
     def pass_words(self, text: str) -> None:
         """Take text that can't be, or end, a tag and goes on in its line, while nothing is held back."""
-        self._remember(text)
+        # All that is asked of a line is how it begins, and whether code is open in it.
+        self._line += text[: _LINE - len(self._line)]
+        self._ticks += text.count("`")
+        self._fresh = self._fresh and not text.strip()
 
     def feed(self, text: str) -> list[Said]:
         """What is certain now."""
@@ -111,13 +114,7 @@ class Thinking:
 
     def _pass(self, end: int) -> None:
         text, self._at = self._held[self._at : end], end
-        self._remember(text)
-
-    def _remember(self, text: str) -> None:
-        # All that is asked of a line is how it begins, and whether code is open in it.
-        self._line += text[: _LINE - len(self._line)]
-        self._ticks += text.count("`")
-        self._fresh = self._fresh and not text.strip()
+        self.pass_words(text)
 
     def _end_line(self) -> None:
         line, self._line, self._ticks = self._line.rstrip("\n"), "", 0

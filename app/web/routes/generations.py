@@ -66,7 +66,6 @@ async def stream(
     *,
     owner: Owner,
     parts: PartsOf,
-    generation_id: str,
     found: Annotated[Run | None, Depends(_readable, scope="function")],
     place: Annotated[Place, Depends(_place)],
 ) -> Response:
@@ -76,10 +75,10 @@ async def stream(
 
     screen = await _screen(parts, found)
     if screen is not None and place.number is not None and screen.goes_on_from(place.number, place.screen):
-        ending = partial(_ended, parts, request, owner, screen)
+        ending = partial(_ended, parts, request, owner, found, screen)
         body = frames(parts.screens, screen, place.number, pages_of(request), ending)
     else:
-        body = whole(partial(_whole, parts, request, owner, generation_id))
+        body = whole(partial(_whole, parts, request, owner, found))
     return StreamingResponse(body, media_type=MEDIA_TYPE, headers=HEADERS)
 
 
@@ -140,30 +139,28 @@ def _now(parts: Parts, owner: str, generation_id: str) -> _Now | None:
     return _Now(bubble, found.conversation, running[active[0].id] if active else None, cut, answering)
 
 
-def _whole(parts: Parts, request: Request, owner: str, generation_id: str) -> bytes:
+def _whole(parts: Parts, request: Request, owner: str, found: Run) -> bytes:
     """Replaces the bubble by what it is now: one that runs connects anew."""
-    now = _now(parts, owner, generation_id)
-    return _gone(parts, request, generation_id) if now is None else _frame(request, "_whole", now, now.bubble.after)
+    now = _now(parts, owner, found.generation.id)
+    return _gone(request, found) if now is None else _frame(request, "_whole", now, now.bubble.after)
 
 
-def _ended(parts: Parts, request: Request, owner: str, screen: Screen) -> bytes:
+def _ended(parts: Parts, request: Request, owner: str, found: Run, screen: Screen) -> bytes:
     """Brings a page that shows a screen to the end, without touching what it shows already.
 
     The bubble is replaced only where what was saved is not what was shown: a stop cuts it where its reader was.
     """
-    now = _now(parts, owner, screen.run)
+    now = _now(parts, owner, found.generation.id)
     if now is None:
-        return _gone(parts, request, screen.run)
+        return _gone(request, found)
     if now.bubble.message.active or screen.html != now.bubble.html:
         return _frame(request, "_whole", now, now.bubble.after or screen.number)
     changes = Markup(screen.last_changes)  # noqa: S704  (rendered and cleaned)
     return _frame(request, "_ended", now, screen.number, changes=changes) + ENDED
 
 
-def _gone(parts: Parts, request: Request, generation_id: str) -> bytes:
-    screen = parts.screens.get(generation_id)
-    message_id = screen.message_id if screen else generation_id
-    return frame(pages_of(request).fragment("generations/_gone.html", message_id=message_id)) + GONE
+def _gone(request: Request, found: Run) -> bytes:
+    return frame(pages_of(request).fragment("generations/_gone.html", message_id=found.message.id)) + GONE
 
 
 def _frame(request: Request, name: str, now: _Now, number: int, **context: object) -> bytes:
