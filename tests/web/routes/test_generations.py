@@ -402,3 +402,31 @@ def test_a_page_that_connects_again_after_its_conversation_was_deleted_is_told_s
     (frame,) = rheo.frames(path, last_id="1")
     assert frame.event == "done"
     assert rheo.client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("case", ["C09-img", "C09-link"])
+def test_c09_two_harmless_halves_never_make_a_live_tag(server: Serve, case: str) -> None:
+    script = model_script(case)
+    rheo = server({**script, "delay_ms": 60}, pace_s=0.001)
+    turn = rheo.send()
+    watched = rheo.watch(turn)
+    with rheo.stream(watched.connects_to or "") as stream:
+        for frame in stream:
+            watched.take(frame)
+            body = watched.bubble.test_id("message-body")
+            assert not body.all("img")
+            assert not [link for link in body.all("a") if "javascript" in (link.get("href") or "").lower()]
+    assert len(watched.seen) > 3
+    assert "".join(watched.text.split()) == "".join(turn.answer.text.split())
+    assert watched.body == rheo.watch(turn).body
+
+
+def test_a18_no_block_of_a_stream_has_a_retry_time_alone(server: Serve) -> None:
+    rheo = server({"steps": ["retry: 5", "\n\nretry: 9\n\n", "end"], "delay_ms": 30}, ping_s=0.02)
+    turn = rheo.send()
+    with rheo.client.stream("GET", turn.stream_path, headers=HTMX) as response:
+        blocks = response.read().decode().split("\n\n")
+    assert len(blocks) > 3
+    for block in blocks:
+        fields = {line.partition(":")[0] for line in block.splitlines()}
+        assert "retry" not in fields or fields & {"data", "event"}
