@@ -22,15 +22,20 @@ function look() {
   else if (top > known && top >= Math.min(end, bottom) - NEAR) following = true;
   known = top;
   if (performance.now() - setOutAt > MOVE_MS) end = bottom;
-  button.hidden = following || bottom - top <= NEAR;
+  hide(following || bottom - top <= NEAR);
 }
 
 function toEnd() {
   following = true;
-  messages.style.minHeight = "";
+  if (messages.style.minHeight) messages.style.minHeight = "";
   page.scrollTop = page.scrollHeight;
   known = page.scrollTop;
-  button.hidden = true;
+  hide(true);
+}
+
+// Setting what is set already would have the browser look at its styles anew.
+function hide(hidden) {
+  if (button.hidden !== hidden) button.hidden = hidden;
 }
 
 function settle() {
@@ -90,7 +95,17 @@ function keepPlace() {
   );
 }
 
-// After layout and before paint, once a frame whatever has grown: answers, the composer, the window.
+// A word that came: the view moves with it before the next picture. Moved only in that picture's layout, as below,
+// the browser would have to draw one more for it: twice the work of a stream.
+let moved = false;
+document.addEventListener("htmx:sse:after:message", () => {
+  if (moved) return;
+  moved = true;
+  requestAnimationFrame(() => (moved = false));
+  settle();
+});
+
+// After layout and before paint, once a frame whatever else has grown: the composer, the window, a picture.
 new ResizeObserver(settle).observe(document.body);
 addEventListener("resize", settle);
 
