@@ -37,6 +37,7 @@ from app.web.routes import (
     health,
     imports,
     messages,
+    models,
     ratings,
     refreshes,
     sign_in,
@@ -63,7 +64,8 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         settings.root_path,
         {
             "sidebar": sidebar,
-            "model": parts.catalog.state,
+            "state_of": parts.catalog.state,
+            "models": parts.catalog.models,
             "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,
@@ -80,6 +82,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         imports.router,
         exports.router,
         ratings.router,
+        models.router,
         health.router,
         assets.router,
     ):

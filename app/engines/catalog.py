@@ -163,6 +163,7 @@ class Catalog:
             slot = self._slot(model)
             if slot.engine is None and all(ask.slot is not slot for ask in self._waiting):
                 self._waiting.append(_Ask(slot, holds=False))
+                self._rest(slot)
                 self._changed.notify_all()
 
     def unload(self, model: str) -> None:
@@ -209,6 +210,7 @@ class Catalog:
             if ask.slot.state.state == "failed" and time.monotonic() < ask.slot.barred_until:
                 raise Unavailable(_fault(ask.slot.state))
             self._waiting.append(ask)
+            self._rest(ask.slot)
             self._grant()
         told: ModelState | None = None
         while not ask.granted:
@@ -222,8 +224,11 @@ class Catalog:
                     raise Unavailable(ask.fault)
                 if not ask.granted and (cancelled.is_set() or self._closed):
                     self._waiting.remove(ask)
+                    self._rest(ask.slot)
                     self._changed.notify_all()
                     return None
+        if told is not None:
+            tell(ask.slot.state)
         return ask.slot
 
     def _give_back(self, slot: _Slot) -> None:
@@ -335,9 +340,16 @@ class Catalog:
 
     def _empty(self, slot: _Slot) -> Engine | None:
         engine, slot.engine = slot.engine, None
-        slot.state = ModelState(slot.model.id)
+        self._rest(slot)
         self._changed.notify_all()
         return engine
+
+    def _rest(self, slot: _Slot) -> None:
+        """What is to be said of a model that is not in memory, and not on its way into it."""
+        if slot.engine is None and slot is not self._loading:
+            asked = any(ask.slot is slot for ask in self._waiting)
+            waiting = ModelState(slot.model.id, "loading", 0.0, "waiting for its turn")
+            slot.state = waiting if asked else ModelState(slot.model.id)
 
     def _reporting(self, slot: _Slot) -> Report:
         def report(progress: Progress) -> None:

@@ -146,8 +146,10 @@ class Recorder:
             messages = ancestors(session, message)
             steering = self._defaults.changed_by(generation.steering)
             generation.steering = steering.kept()
-            generation.changed = changes(steering_before(session, message), generation.steering)
             before = _before(session, messages)
+            other = before is not None and before[0].model not in (None, engine.model)
+            changed = changes(steering_before(session, message), generation.steering)
+            generation.changed = ["model", *changed] if other else changed
             return Begun(steering, messages, said.part(message), before, generation.left_out)
 
     def _fit(self, job: Job, engine: Engine, begun: "Begun") -> Prompt:
