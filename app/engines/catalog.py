@@ -44,6 +44,15 @@ class ModelState:
         """The model as people call it: its id, of a path only the last part."""
         return Path(self.model).name if self.model.startswith(("/", "~", ".")) else self.model
 
+    @property
+    def waited_for(self) -> str:
+        """What an answer that waits for it says of it, without how far it is."""
+        if self.state == "ready":
+            return f"{self.label} is there…"
+        if self.state != "loading":
+            return f"Waiting for {self.label}…"
+        return f"{self.label} is loading: {self.detail}" if self.progress else f"{self.label}: {self.detail}…"
+
 
 Tell = Callable[[ModelState], None]
 
@@ -199,7 +208,7 @@ class Catalog:
 
     def _slot(self, model: str) -> _Slot:
         if model not in self._slots:
-            raise Unavailable(f"The model {model} can’t be used: {GONE}. Choose another one.")
+            raise Unavailable(f"The model {model} can't be used: {GONE}. Choose another one.")
         return self._slots[model]
 
     def _take(self, model: str, cancelled: threading.Event, tell: Tell) -> _Slot | None:
@@ -383,7 +392,7 @@ class Catalog:
 
 
 def _fault(state: ModelState) -> str:
-    return f"The model {state.label} can’t be used: {state.detail}"
+    return f"The model {state.label} can't be used: {state.detail}"
 
 
 def _close(engine: Engine | None) -> None:

@@ -226,7 +226,7 @@ def test_a_model_that_cant_be_loaded_says_so_to_all_who_wait_and_the_one_before_
         until(lambda: catalog.state().state == "ready")
         users = [use(catalog, "b") for _ in range(3)]
         for user in users:
-            with pytest.raises(Unavailable, match=f"The model b can’t be used: b {words}"):
+            with pytest.raises(Unavailable, match=f"The model b can't be used: b {words}"):
                 user.future.result(5)
         assert (catalog.state("b").state, catalog.state("b").detail) == ("failed", f"b {words}")
         until(lambda: catalog.state("a").state == "ready")
@@ -284,7 +284,7 @@ def test_a_model_is_borrowed_only_where_it_is_there_and_nobody_waits_for_its_pla
 def test_a_model_that_is_not_there_is_told_by_its_name(bench: Bench, use: Use) -> None:
     with opened(bench) as catalog:
         assert catalog.state("x").state == "failed"
-        with pytest.raises(Unavailable, match="The model x can’t be used: it is not among the models here"):
+        with pytest.raises(Unavailable, match="The model x can't be used: it is not among the models here"):
             use(catalog, "x").future.result(5)
 
 
