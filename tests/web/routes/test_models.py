@@ -82,6 +82,7 @@ def test_the_gauge_and_the_settings_are_those_of_the_chosen_model_and_load_nothi
 
 
 def test_one_model_leaves_nothing_to_choose(shared: Running) -> None:
+    shared.ready()
     assert shared.page().test_ids("model-picker") == []
     assert states(shared) == {"scripted": "ready"}
 
