@@ -54,21 +54,20 @@ def test_d14_a_title_is_one_short_line_or_none(said: str, title: str | None) -> 
     assert title_in(said) == title
 
 
-@pytest.mark.parametrize(
-    ("steps", "title"),
-    [
-        (["<think>", "We need ", "to"], "Plan a trip"),
-        (['"Title: ', 'Trip plan"'], "Trip plan"),
-        (["One.\n\n", "Two.\n\n", "Three."], "Plan a trip"),
-        (["half ", "a ", "title "] * 30, "Plan a trip"),
-        (["fails ", {"raise": "engine fault for test"}], "Plan a trip"),
-    ],
-)
-def test_d14_what_a_model_says_becomes_a_title_or_the_first_words_stay(
-    server: Serve, steps: list[Any], title: str
-) -> None:
-    rheo = server(steps, titles="model")
-    assert settled(rheo.send("Plan a trip")) == title
+SAID: dict[str, tuple[list[Any], str]] = {
+    "thinking": (["<think>", "We need ", "to"], "Plan a trip"),
+    "label": (['"Title: ', 'Trip plan"'], "Trip plan"),
+    "paragraphs": (["One.\n\n", "Two.\n\n", "Three."], "Plan a trip"),
+    "half": (["half ", "a ", "title "] * 30, "Plan a trip"),
+    "fault": (["fails ", {"raise": "engine fault for test"}], "Plan a trip"),
+}
+
+
+def test_d14_what_a_model_says_becomes_a_title_or_the_first_words_stay(server: Serve) -> None:
+    models = [{"id": model, "steps": steps} for model, (steps, _) in SAID.items()]
+    rheo = server({"models": models}, titles="model", models_loaded=len(models))
+    turns = {model: rheo.send("Plan a trip", model=model) for model in SAID}
+    assert {model: settled(turn) for model, turn in turns.items()} == {m: title for m, (_, title) in SAID.items()}
 
 
 def test_titles_are_the_first_words_where_nothing_else_is_set(server: Serve) -> None:

@@ -161,15 +161,15 @@ def test_a_model_that_is_gone_is_told_before_anything_is_sent(server: Serve) -> 
 
 
 def test_an_answer_waits_for_the_model_that_it_was_asked_of_also_after_a_restart(server: Serve) -> None:
-    models = {"models": [{"id": "one", "steps": ["word "], **SLOW}, {"id": "two", "steps": ["w0 ", "w1 "] * 200}]}
-    models["models"][1]["delay_ms"] = 5
+    models = {"models": [{"id": "one", "steps": ["word "], **SLOW}, {"id": "two", "steps": ["w0 ", "w1 "] * 60}]}
+    models["models"][1]["delay_ms"] = 10
     rheo = server(models)
     turn = rheo.send(model="two")
     turn.running("w1 w0")
     rheo.client.post(f"{turn.path}/model", data={"model": "one"})
     rheo.stop()
     turn.server = rheo = server(models)
-    assert answered(turn) == ("two", "w0 w1 " * 200)
+    assert answered(turn) == ("two", "w0 w1 " * 60)
     assert rheo.generations(turn.answer_id)[0].restarts == 1
 
 
