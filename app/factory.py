@@ -17,6 +17,7 @@ from app.generation.recorder import Recorder
 from app.generation.recovery import recover
 from app.generation.runner import Runner
 from app.generation.steering import Steering
+from app.generation.titling import Titling
 from app.schema import upgrade
 from app.settings import Settings
 from app.transfer.importer import Importer
@@ -37,10 +38,12 @@ from app.web.routes import (
     health,
     imports,
     messages,
+    models,
     ratings,
     refreshes,
     sign_in,
     steering,
+    titles,
 )
 from app.web.screens import Screens
 from app.web.sidebar import sidebar
@@ -63,7 +66,9 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         settings.root_path,
         {
             "sidebar": sidebar,
-            "model": lambda: parts.catalog.state,
+            "state_of": parts.catalog.state,
+            "models": parts.catalog.models,
+            "title_awaited": parts.titling.awaits,
             "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,
@@ -71,6 +76,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
     )
     for router in (
         conversations.router,
+        titles.router,
         messages.router,
         branches.router,
         comparisons.router,
@@ -80,6 +86,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         imports.router,
         exports.router,
         ratings.router,
+        models.router,
         health.router,
         assets.router,
     ):
@@ -101,11 +108,12 @@ def _parts(settings: Settings) -> Parts:
     def place(job: Job, before: int) -> None:
         events.note(job.generation_id, Notice("waiting", before))
 
-    runner = Runner(recorder.record, place, threads, settings.queue)
+    titling = Titling(database, catalog, lambda: runner.idle, wanted=settings.titles == "model")
+    runner = Runner(titling.around(recorder.record), place, threads, settings.queue, stirred=titling.look)
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
     screens = Screens(events, settings.ping_s)
-    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens, importer)
+    return Parts(settings, defaults, database, events, catalog, recorder, runner, titling, screens, importer)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
@@ -137,6 +145,7 @@ def leave(parts: Parts) -> None:
     # The runs first: they leave off unended, where an engine closed under them would fail them.
     parts.importer.close()
     parts.runner.close()
+    parts.titling.close()
     parts.catalog.close()
     parts.events.close()
     parts.database.close()

@@ -1,122 +1,175 @@
-"""Which models there are, and the engine of the one that is loaded."""
+"""Which models there are, and the engines of those that are in memory.
 
-import logging
+Few fit into memory at one time. Whoever needs an engine leases it: while a lease lasts the model stays. A model that
+is not there is loaded when it is asked for, and others go for it as soon as nobody uses them.
+"""
+
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from app.engines.protocol import Engine, Progress, Report
-from app.errors import AppError, Unavailable
+from app.engines.places import Ask, ModelState, Places, Slot
+from app.engines.porter import Porter, unload
+from app.engines.protocol import Engine
+from app.engines.shelf import Model, Shelf, shelf_of
+from app.errors import Busy, Unavailable
 from app.settings import Settings
 
-log = logging.getLogger(__name__)
+__all__ = ["CONCURRENCY", "GONE", "Catalog", "Model", "ModelState", "Tell", "catalog_of"]
 
 CONCURRENCY = {"batching": 16, "local": 1, "scripted": 64}
 """Generations at one time, for each kind of engine."""
+GONE = "it is not among the models here any more"
 
-Loader = Callable[[Report], Engine]
+Tell = Callable[[ModelState], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelState:
-    """Where the model stands, for the page and for `/health`. `progress` is 0..1."""
-
-    model: str
-    state: Literal["loading", "ready", "failed"]
-    progress: float
-    detail: str
+def _silent(_: ModelState) -> None:
+    pass
 
 
 class Catalog:
-    """Loads the model in a thread of its own; those who need it wait here."""
+    """The models, and who uses which. At most `at_once` are in memory, fewer where they do not fit.
 
-    def __init__(self, model: str, load: Loader) -> None:
-        self._load = load
-        self._changed = threading.Condition()
-        self._engine: Engine | None = None
-        self._state = ModelState(model, "loading", 0.0, "starting")
-        self._closed = False
-        self._thread: threading.Thread | None = None
+    A model is named by its id everywhere; None is the default, the first on the shelf.
+    """
 
-    @property
-    def state(self) -> ModelState:
-        return self._state
+    def __init__(self, shelf: Shelf, at_once: int = 1) -> None:
+        self._shelf = shelf
+        self._places = Places(at_once)
+        self._changed = self._places.changed
+        self._listed: list[str] = []
+        self._look()
+        self.default = self._listed[0]
+        """The id of the model that answers where nobody has chosen another."""
+        self._places.slots[self.default].state = ModelState(self.default, "loading", 0.0, "starting")
 
     def start(self) -> None:
-        """Begin to load."""
-        self._thread = threading.Thread(target=self._run, name="load-model", daemon=True)
-        self._thread.start()
+        """Begin to load the default, and whatever is asked for from now on."""
+        self.load(self.default)
+        Porter(self._places).start()
 
-    def engine(self, cancelled: threading.Event) -> Engine | None:
-        """The engine, once it is loaded; None where the wait was cancelled.
-
-        Raises `Unavailable` where the model can't be loaded.
-        """
+    def models(self) -> list[ModelState]:
+        """Every model that can be chosen now, the default first. Looks into the models folder."""
+        self._look()
         with self._changed:
-            while self._state.state == "loading":
-                # The event can't be waited for together with the condition: look at it now and then.
-                self._changed.wait(0.05)
-                if cancelled.is_set() or self._closed:
-                    return None
-            if self._engine is None:
-                raise Unavailable(f"The model {self._state.model} can't be used: {self._state.detail}")
-            return self._engine
+            return [self._places.slots[model].state for model in self._listed]
 
-    def loaded(self) -> Engine | None:
-        """The engine if it is there now."""
-        return self._engine
+    def has(self, model: str) -> bool:
+        """Whether there is a model of this id now."""
+        with self._changed:
+            known = model in self._places.slots
+        if not known:
+            self._look()
+        with self._changed:
+            return model in self._places.slots
+
+    def state(self, model: str | None = None) -> ModelState:
+        """Where a model stands. One that is not there counts as failed."""
+        with self._changed:
+            slot = self._places.slots.get(model or self.default)
+            return slot.state if slot is not None else ModelState(model or self.default, "failed", 0.0, GONE)
+
+    def loaded(self, model: str | None = None) -> Engine | None:
+        """The engine if it is there now, for a short look at it: it is not held."""
+        with self._changed:
+            slot = self._places.slots.get(model or self.default)
+            return slot.engine if slot is not None else None
+
+    @contextmanager
+    def lease(self, model: str | None, cancelled: threading.Event, tell: Tell = _silent) -> Iterator[Engine | None]:
+        """Hold a model's engine: loads it where it is not there, and it stays until the block is left.
+
+        None where the wait was cancelled. `tell` hears each change of its state while it waits. Raises `Unavailable`
+        where it can't be loaded. Never lease a second model within the block: one may have to go for the other.
+        """
+        ask = self._ask(model or self.default)
+        try:
+            yield ask.slot.engine if self._wait(ask, cancelled, tell) else None
+        finally:
+            with self._changed:
+                self._places.leave(ask)
+
+    @contextmanager
+    def borrow(self, model: str | None = None) -> Iterator[Engine | None]:
+        """Hold a model's engine if it is there and nobody waits for its place; None at once where not."""
+        with self._changed:
+            slot = self._places.slots.get(model or self.default)
+            held = slot if slot is not None and self._places.hold(slot) else None
+        try:
+            yield held.engine if held is not None else None
+        finally:
+            if held is not None:
+                with self._changed:
+                    self._places.give_back(held)
+
+    def load(self, model: str) -> None:
+        """Have a model loaded, though nobody asks it yet. Raises `Unavailable` where there is none."""
+        with self._changed:
+            slot = self._slot(model)
+            if slot.engine is None and not self._places.is_asked(slot):
+                self._places.ask(slot, holds=False)
+
+    def unload(self, model: str) -> None:
+        """Take a model out of memory. Raises `Busy` where it is in use."""
+        with self._changed:
+            slot = self._slot(model)
+            if not self._places.is_free(slot):
+                raise Busy(f"{slot.state.label} is in use just now. Try again when it has answered.")
+            engine = self._places.empty(slot)
+        if engine is not None:
+            unload(engine)
 
     def close(self) -> None:
-        """Stop waiting and unload; may be called twice."""
+        """Stop waiting and unload all; may be called twice."""
         with self._changed:
-            self._closed = True
-            engine, self._engine = self._engine, None
+            self._places.closed = True
+            engines = [engine for slot in self._places.slots.values() if (engine := slot.engine) is not None]
+            for slot in self._places.slots.values():
+                slot.engine = None
             self._changed.notify_all()
-        if engine is not None:
+        for engine in engines:
             engine.close()
 
-    def _run(self) -> None:
-        started = time.monotonic()
-        model = self._state.model
-        try:
-            engine = self._load(self._report)
-        except AppError as error:
-            log.error("The model %s can't be loaded: %s", model, error.words)
-            self._become(None, ModelState(model, "failed", 0.0, error.words))
-            return
-        except Exception as error:
-            log.exception("The model %s can't be loaded", model)
-            self._become(None, ModelState(model, "failed", 0.0, f"{type(error).__name__}: {error}"))
-            return
-        log.info("The model %s is ready after %.1f s (%s)", model, time.monotonic() - started, engine.detail)
-        self._become(engine, ModelState(engine.model, "ready", 1.0, engine.detail))
-        if self._closed:
-            engine.close()
-
-    def _report(self, progress: Progress) -> None:
-        self._become(None, ModelState(self._state.model, "loading", progress.fraction, progress.stage))
-
-    def _become(self, engine: Engine | None, state: ModelState) -> None:
+    def _look(self) -> None:
+        models = self._shelf()
         with self._changed:
-            self._engine = engine
-            self._state = state
-            self._changed.notify_all()
+            self._listed = [model.id for model in models]
+            self._places.list(models)
+
+    def _slot(self, model: str) -> Slot:
+        if model not in self._places.slots:
+            raise Unavailable(f"The model {model} can't be used: {GONE}. Choose another one.")
+        return self._places.slots[model]
+
+    def _ask(self, model: str) -> Ask:
+        self.has(model)  # it may have come just now
+        with self._changed:
+            slot = self._slot(model)
+            if slot.state.state == "failed" and time.monotonic() < slot.barred_until:
+                raise Unavailable(slot.state.fault)
+            return self._places.ask(slot)
+
+    def _wait(self, ask: Ask, cancelled: threading.Event, tell: Tell) -> bool:
+        """Whether the model is there; False where the wait was cancelled."""
+        told: ModelState | None = None
+        while not ask.granted:
+            if (state := ask.slot.state) != told:
+                tell(told := state)
+            with self._changed:
+                if not ask.granted and ask.fault is None:
+                    # The event can't be waited for together with the condition: look at it now and then.
+                    self._changed.wait(0.05)
+                if ask.fault is not None:
+                    raise Unavailable(ask.fault)
+                if not ask.granted and (cancelled.is_set() or self._places.closed):
+                    return False
+        if told is not None:
+            tell(ask.slot.state)
+        return True
 
 
 def catalog_of(settings: Settings) -> Catalog:
     """The catalog that the settings ask for. Nothing heavy is imported before it loads."""
-    if settings.engine == "scripted":
-        from app.engines.scripted import scripts_of  # noqa: PLC0415  (each engine is imported only where chosen)
-
-        script = replace(scripts_of(settings.script)[0], stall_s=settings.stall_s)
-        return Catalog(script.model, script.load)
-    name, local_only = settings.model[0], settings.engine == "local"
-
-    def load(report: Report) -> Engine:
-        from app.engines import batching, local  # noqa: PLC0415
-
-        return local.load(settings, name, report) if local_only else batching.load(settings, name, report)
-
-    return Catalog(name, load)
+    return Catalog(shelf_of(settings), settings.models_loaded)

@@ -15,6 +15,7 @@ from app.generation.models import Generation
 from app.generation.recorder import Recorder
 from app.generation.runner import Runner
 from app.generation.steering import Steering
+from app.generation.titling import Titling
 from app.settings import Settings
 from app.transfer.importer import Importer
 from app.web.screens import Screens
@@ -32,12 +33,13 @@ class Parts:
     catalog: Catalog
     recorder: Recorder
     runner: Runner
+    titling: Titling
     screens: Screens
     importer: Importer
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
-        job = Job(generation.id, conversation.id, conversation.owner)
+        job = Job(generation.id, conversation.id, conversation.owner, model=generation.model)
         try:
             self.runner.submit(job)
         except Busy as error:
