@@ -9,12 +9,14 @@ from starlette.concurrency import run_in_threadpool
 
 import app
 from app.database import Database
+from app.engines.alone import alone_of
 from app.engines.catalog import CONCURRENCY, catalog_of
 from app.events.protocol import Notice
 from app.events.table import TableEventLog
 from app.generation.job import Job
 from app.generation.recorder import Recorder
 from app.generation.recovery import recover
+from app.generation.replayer import Replayer
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.schema import upgrade
@@ -38,7 +40,9 @@ from app.web.routes import (
     imports,
     messages,
     ratings,
+    receipts,
     refreshes,
+    replays,
     sign_in,
     steering,
 )
@@ -80,6 +84,8 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         imports.router,
         exports.router,
         ratings.router,
+        receipts.router,
+        replays.router,
         health.router,
         assets.router,
     ):
@@ -105,7 +111,8 @@ def _parts(settings: Settings) -> Parts:
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
     screens = Screens(events, settings.ping_s)
-    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens, importer)
+    replayer = Replayer(database, alone_of(settings), defaults, lambda: runner.busy)
+    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens, importer, replayer)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
@@ -123,6 +130,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     parts: Parts = application.state.parts
     recover(parts.database, parts.events, parts.recorder, parts.runner)
     parts.importer.recover()
+    parts.replayer.recover()
     # Loading a model keeps the interpreter busy: let the first page go out before.
     begin = threading.Timer(0.2, parts.catalog.start)
     begin.daemon = True
@@ -136,6 +144,7 @@ def leave(parts: Parts) -> None:
     """Let go of readers and running answers, keeping what they have; may be called twice."""
     # The runs first: they leave off unended, where an engine closed under them would fail them.
     parts.importer.close()
+    parts.replayer.close()
     parts.runner.close()
     parts.catalog.close()
     parts.events.close()

@@ -57,6 +57,11 @@ class Runner:
             self._run(waiting)
         return True
 
+    @property
+    def busy(self) -> bool:
+        """Whether any job runs or waits: what is not for a reader gives way then."""
+        return bool(self._running or self._waiting)
+
     def close(self) -> None:
         """Let every running generation leave off, unended, and stop."""
         with self._lock:

@@ -13,6 +13,7 @@ from app.events.protocol import EventLog
 from app.generation.job import Job
 from app.generation.models import Generation
 from app.generation.recorder import Recorder
+from app.generation.replayer import Replayer
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.settings import Settings
@@ -34,6 +35,7 @@ class Parts:
     runner: Runner
     screens: Screens
     importer: Importer
+    replayer: Replayer
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
