@@ -11,6 +11,7 @@ import app
 from app.database import Database
 from app.engines.alone import alone_of
 from app.engines.catalog import CONCURRENCY, catalog_of
+from app.engines.shelf import shelf_of
 from app.events.protocol import Notice
 from app.events.table import TableEventLog
 from app.generation.job import Job
@@ -39,6 +40,7 @@ from app.web.routes import (
     health,
     imports,
     messages,
+    models,
     ratings,
     receipts,
     refreshes,
@@ -67,7 +69,8 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         settings.root_path,
         {
             "sidebar": sidebar,
-            "model": lambda: parts.catalog.state,
+            "state_of": parts.catalog.state,
+            "models": parts.catalog.models,
             "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,
@@ -86,6 +89,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         ratings.router,
         receipts.router,
         replays.router,
+        models.router,
         health.router,
         assets.router,
     ):
@@ -111,7 +115,7 @@ def _parts(settings: Settings) -> Parts:
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
     screens = Screens(events, settings.ping_s)
-    replayer = Replayer(database, alone_of(settings), defaults, lambda: runner.busy)
+    replayer = Replayer(database, alone_of(shelf_of(settings)), defaults, lambda: runner.busy)
     return Parts(settings, defaults, database, events, catalog, recorder, runner, screens, importer, replayer)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.engines import adapter, model_folder, weights
+from app.engines import adapter, headers, model_folder, weights
 from app.engines.digests import Digests
 from app.engines.progress import creeping
 from app.engines.protocol import Progress, Report
@@ -41,6 +41,20 @@ class _Found:
     revision: Revision
 
 
+def check(settings: Settings, name: str, far: Report) -> None:
+    """Find what is wrong with a model as far as its files tell, taking no memory. It may be fetched for that.
+
+    Raises `Invalid` or `Unavailable` in a person's words.
+    """
+    source = weights.locate(name, far)
+    if source.is_file():
+        headers.gguf(source)
+    elif adapter.read(source) is None:
+        model_folder.check(source, settings.trust_remote_code)
+        _check_tokenizer(source)
+        headers.safetensors(source)
+
+
 def load(settings: Settings, name: str, far: Report) -> Loaded:
     """Find, check, convert where needed and load. Raises `Invalid` or `Unavailable` in a person's words."""
     # torch's threads spin while they wait; beside a browser on two cores that costs a factor of twenty.
@@ -72,10 +86,14 @@ def _find(settings: Settings, name: str, far: Report) -> _Found:
     # A LoRA may bring words of its own.
     own = lora is not None and model_folder.holds_tokenizer(lora.folder)
     tokenizer = lora.folder if lora is not None and own else folder
-    if not model_folder.holds_tokenizer(tokenizer):
-        raise Unavailable(f"The folder {folder} holds no tokenizer: tokenizer.json or its like must be in it.")
+    _check_tokenizer(tokenizer)
     revision = Revision(Digests(weights.cache_of(settings)), source, folder if lora is not None else None)
     return _Found(folder, config, tokenizer, lora, revision)
+
+
+def _check_tokenizer(folder: Path) -> None:
+    if not model_folder.holds_tokenizer(folder):
+        raise Unavailable(f"The folder {folder} holds no tokenizer: tokenizer.json or its like must be in it.")
 
 
 def _base(settings: Settings, lora: adapter.Adapter, far: Report) -> Path:

@@ -44,4 +44,5 @@ def _goes_on(found: Run) -> bool:
 def _job(found: Run) -> Job:
     cancellation = Cancellation(seen=found.generation.stop_seen)
     resumed = found.generation.restarts > 0
-    return Job(found.generation.id, found.conversation.id, found.conversation.owner, resumed, cancellation)
+    generation, conversation = found.generation, found.conversation
+    return Job(generation.id, conversation.id, conversation.owner, resumed, generation.model, cancellation)

@@ -15,7 +15,7 @@ from typing import Any
 from app.conversations.models import State
 from app.conversations.queries import ancestors
 from app.database import Database, now
-from app.engines.protocol import Engine, LoadAlone, Part, Piece, Progress, Prompt, Sampling
+from app.engines.protocol import Engine, LoadAlone, Part, Piece, Progress, Prompt, Report, Sampling
 from app.errors import AppError, Invalid
 from app.generation.models import Replay
 from app.generation.prompt import prompt_for
@@ -117,6 +117,8 @@ class Replayer:
             log.exception("The end of the replay %s could not be saved", replay_id)
         finally:
             self._runs.pop(replay_id, None)
+            # Hooks and what they hold go round in circles, and the weights with them.
+            gc.collect()
 
     def _outcome(self, owner: str, message_id: str, replay_id: str, run: Run) -> tuple[State, dict[str, Any]]:
         try:
@@ -161,32 +163,33 @@ class Replayer:
     def _compare(self, work: Work, run: Run) -> dict[str, Any]:
         if run.cancelled.is_set():
             return {}
-        with self._engine(work.kept.receipt.model, run) as engine:
-            _check_same(work, engine)
-            remade = self._remake(work, engine, run)
-            if run.cancelled.is_set():
-                return {}
-            at = first_difference(work.made, remade)
-            return {
-                "identity": identity_of(engine),
-                "tokens": len(work.made),
-                "differs_at": at,
-                "difference": None if at is None else _difference(engine, work.made, remade, at),
-            }
-
-    @contextmanager
-    def _engine(self, model: str, run: Run) -> Iterator[Engine]:
-        def report(progress: Progress) -> None:
-            run.stage = f"{model}, {progress.stage}"
-
-        engine = self._load(model, report, lambda: not run.cancelled.is_set() and self._gives_way())
+        engine = self._load(work.kept.receipt.model, self._reporting(work, run), self._waits(run))
         try:
-            yield engine
+            return self._compared(engine, work, run)
         finally:
             engine.close()
-            del engine
-            # Hooks and what they hold go round in circles, and the weights with them.
-            gc.collect()
+
+    def _compared(self, engine: Engine, work: Work, run: Run) -> dict[str, Any]:
+        _check_same(work, engine)
+        remade = self._remake(work, engine, run)
+        if run.cancelled.is_set():
+            return {}
+        at = first_difference(work.made, remade)
+        return {
+            "identity": identity_of(engine),
+            "tokens": len(work.made),
+            "differs_at": at,
+            "difference": None if at is None else _difference(engine, work.made, remade, at),
+        }
+
+    def _reporting(self, work: Work, run: Run) -> Report:
+        def report(progress: Progress) -> None:
+            run.stage = f"{work.kept.receipt.model}, {progress.stage}"
+
+        return report
+
+    def _waits(self, run: Run) -> Callable[[], bool]:
+        return lambda: self._gives_way() and not run.cancelled.is_set()
 
     def _remake(self, work: Work, engine: Engine, run: Run) -> list[int]:
         """The ids that come of the prompt now: up to one more than there were, where the model had ended itself."""

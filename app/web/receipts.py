@@ -115,7 +115,7 @@ def as_json(kept: Kept, replays: Sequence[Replay]) -> dict[str, Any]:
 
 def prompt_text(kept: Kept, catalog: Catalog) -> str:
     """The text of the prompt as the model reads it; empty where another model is loaded, or none."""
-    engine = catalog.loaded()
+    engine = catalog.loaded(kept.receipt.model)
     same = engine is not None and engine.identity.revision == kept.receipt.identity["revision"]
     return engine.decode(kept.receipt.prompt_ids) if engine is not None and same else ""
 

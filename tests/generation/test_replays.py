@@ -124,7 +124,7 @@ def test_a_model_that_fails_or_is_gone_says_so(server: Serve) -> None:
     turn = asked(server({"steps": WORDS, "alone_steps": ["One ", {"raise": "no memory"}]}, **GREEDY))
     assert "The model failed: no memory" in replayed(turn).text
     change_receipt(turn, model="another")
-    assert "The model another is not among the scripts any more." in replayed(turn).text
+    assert "The model another is not among the models here any more." in replayed(turn).text
 
 
 def test_it_stands_still_while_answers_are_made_and_holds_up_none(server: Serve) -> None:

@@ -3,12 +3,12 @@
 import sys
 from typing import Any
 
+from fastapi import Request
 from serving import Running, Serve, Turn
 
 import app
 from app.conversations.models import Message
 from app.generation.models import Receipt
-from app.web.access import Access
 
 WORDS = ["One ", "two ", "three."]
 
@@ -140,7 +140,9 @@ def test_what_has_none_says_so(server: Serve) -> None:
 
 
 def test_it_is_its_owners_alone_and_goes_with_its_conversation(server: Serve) -> None:
-    who: Access = lambda request: request.headers.get("who", "ann")
+    def who(request: Request) -> str:
+        return request.headers.get("who", "ann")
+
     rheo = server(WORDS, access=who, temperature=0)
     turn = rheo.send()
     turn.ended()
