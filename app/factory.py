@@ -3,6 +3,7 @@
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +19,7 @@ from app.generation.job import Job
 from app.generation.recorder import Recorder
 from app.generation.recovery import recover
 from app.generation.replayer import Replayer
+from app.generation.reruns import Rerunner
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.schema import upgrade
@@ -45,6 +47,7 @@ from app.web.routes import (
     receipts,
     refreshes,
     replays,
+    reruns,
     sign_in,
     steering,
 )
@@ -89,6 +92,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         ratings.router,
         receipts.router,
         replays.router,
+        reruns.router,
         models.router,
         health.router,
         assets.router,
@@ -111,12 +115,20 @@ def _parts(settings: Settings) -> Parts:
     def place(job: Job, before: int) -> None:
         events.note(job.generation_id, Notice("waiting", before))
 
-    runner = Runner(recorder.record, place, threads, settings.queue)
+    def record(job: Job) -> None:
+        recorder.record(job)
+        rerunner.ended(job.generation_id)
+
+    runner = Runner(record, place, threads, settings.queue)
+    # Its next question takes the place in the line that its last answer had.
+    rerunner = Rerunner(database, partial(runner.submit, bounded=False))
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
     screens = Screens(events, settings.ping_s)
     replayer = Replayer(database, alone_of(shelf_of(settings)), defaults, lambda: runner.busy)
-    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens, importer, replayer)
+    return Parts(
+        settings, defaults, database, events, catalog, recorder, runner, screens, importer, replayer, rerunner
+    )
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
@@ -135,6 +147,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     recover(parts.database, parts.events, parts.recorder, parts.runner)
     parts.importer.recover()
     parts.replayer.recover()
+    parts.rerunner.recover()
     # Loading a model keeps the interpreter busy: let the first page go out before.
     begin = threading.Timer(0.2, parts.catalog.start)
     begin.daemon = True

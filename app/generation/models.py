@@ -1,7 +1,7 @@
-"""Generations: one run of an engine filling one answer. Their receipts, and the replays of them."""
+"""Generations: one run of an engine filling one answer. Their receipts, replays of them, reruns of conversations."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, Text, false
 from sqlalchemy.orm import Mapped, mapped_column
@@ -103,3 +103,28 @@ class Replay(Base):
     def active(self) -> bool:
         """Whether it is still to come to its end."""
         return self.state in ACTIVE
+
+
+class Rerun(Base):
+    """A conversation that asks the questions of another one again, of another model, one after the other."""
+
+    __tablename__ = "reruns"
+    __table_args__ = (
+        CheckConstraint("state IN ('running', 'finished', 'stopped')", name="state"),
+        Index(None, "source_id"),
+        Index(None, "answer_id"),
+        Index(None, "state"),
+    )
+
+    conversation_id: Mapped[str] = mapped_column(ForeignKey("conversations.id", ondelete="CASCADE"), primary_key=True)
+    source_id: Mapped[str] = mapped_column(ForeignKey("conversations.id", ondelete="CASCADE"))
+    """The conversation whose questions they are."""
+    leaf_id: Mapped[str] = mapped_column(String(32))
+    """The last message of the branch there that is asked again."""
+    answer_id: Mapped[str] = mapped_column(String(32))
+    """The newest answer here. When it has ended, the next question is asked."""
+    asked: Mapped[int] = mapped_column(default=1)
+    """How many of the questions are asked."""
+    state: Mapped[Literal["running", "finished", "stopped"]] = mapped_column(String(16), default="running")
+    """Stopped: by its reader, by a failure, or because a person has gone on with it otherwise."""
+    created_at: Mapped[datetime] = mapped_column(Moment, default=now)

@@ -14,6 +14,7 @@ from app.generation.job import Job
 from app.generation.models import Generation
 from app.generation.recorder import Recorder
 from app.generation.replayer import Replayer
+from app.generation.reruns import Rerunner
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.settings import Settings
@@ -36,6 +37,7 @@ class Parts:
     screens: Screens
     importer: Importer
     replayer: Replayer
+    rerunner: Rerunner
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""

@@ -1,4 +1,4 @@
-"""Receipts: with what each answer was made, exactly; and what came of making one again."""
+"""Receipts: with what each answer was made, exactly; replays of them; reruns of conversations on another model."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -55,8 +55,34 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_replays_generation_id"), "replays", ["generation_id"])
     op.create_index(op.f("ix_replays_state"), "replays", ["state"])
+    op.create_table(
+        "reruns",
+        sa.Column("conversation_id", sa.String(32), nullable=False),
+        sa.Column("source_id", sa.String(32), nullable=False),
+        sa.Column("leaf_id", sa.String(32), nullable=False),
+        sa.Column("answer_id", sa.String(32), nullable=False),
+        sa.Column("asked", sa.Integer(), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("created_at", sa.DateTime(), nullable=False),
+        sa.CheckConstraint("state IN ('running', 'finished', 'stopped')", name=op.f("ck_reruns_state")),
+        sa.ForeignKeyConstraint(
+            ["conversation_id"],
+            ["conversations.id"],
+            name=op.f("fk_reruns_conversation_id_conversations"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["source_id"],
+            ["conversations.id"],
+            name=op.f("fk_reruns_source_id_conversations"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("conversation_id", name=op.f("pk_reruns")),
+    )
+    for column in ("source_id", "answer_id", "state"):
+        op.create_index(op.f(f"ix_reruns_{column}"), "reruns", [column])
 
 
 def downgrade() -> None:
-    for table in ("replays", "receipts"):
+    for table in ("reruns", "replays", "receipts"):
         op.drop_table(table)
