@@ -22,6 +22,7 @@ from app.generation.replayer import Replayer
 from app.generation.reruns import Rerunner
 from app.generation.runner import Runner
 from app.generation.steering import Steering
+from app.generation.titling import Titling
 from app.schema import upgrade
 from app.settings import Settings
 from app.transfer.importer import Importer
@@ -50,6 +51,7 @@ from app.web.routes import (
     reruns,
     sign_in,
     steering,
+    titles,
 )
 from app.web.screens import Screens
 from app.web.sidebar import sidebar
@@ -74,6 +76,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
             "sidebar": sidebar,
             "state_of": parts.catalog.state,
             "models": parts.catalog.models,
+            "title_awaited": parts.titling.awaits,
             "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,
@@ -81,6 +84,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
     )
     for router in (
         conversations.router,
+        titles.router,
         messages.router,
         branches.router,
         comparisons.router,
@@ -119,15 +123,26 @@ def _parts(settings: Settings) -> Parts:
         recorder.record(job)
         rerunner.ended(job.generation_id)
 
-    runner = Runner(record, place, threads, settings.queue)
+    titling = Titling(database, catalog, lambda: runner.idle, wanted=settings.titles == "model")
+    runner = Runner(titling.around(record), place, threads, settings.queue, stirred=titling.look)
     # Its next question takes the place in the line that its last answer had.
     rerunner = Rerunner(database, partial(runner.submit, bounded=False))
+    replayer = Replayer(database, alone_of(shelf_of(settings)), defaults, lambda: not runner.idle)
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
-    screens = Screens(events, settings.ping_s)
-    replayer = Replayer(database, alone_of(shelf_of(settings)), defaults, lambda: runner.busy)
     return Parts(
-        settings, defaults, database, events, catalog, recorder, runner, screens, importer, replayer, rerunner
+        settings,
+        defaults,
+        database,
+        events,
+        catalog,
+        recorder,
+        runner,
+        titling,
+        Screens(events, settings.ping_s),
+        importer,
+        replayer,
+        rerunner,
     )
 
 
@@ -163,6 +178,7 @@ def leave(parts: Parts) -> None:
     parts.importer.close()
     parts.replayer.close()
     parts.runner.close()
+    parts.titling.close()
     parts.catalog.close()
     parts.events.close()
     parts.database.close()

@@ -42,4 +42,6 @@ def _revision(digests: Digests, place: Path) -> str:
     files = [*place.glob("*.safetensors"), *place.glob("pytorch_model*.bin"), *place.glob("adapter_model.bin")]
     if (place / adapter.CONFIG).is_file():
         files.append(place / adapter.CONFIG)
+    if not files:
+        return UNKNOWN
     return f"sha256:{digests.of(files[0]) if len(files) == 1 else digests.of_all(files)}"

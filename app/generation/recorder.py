@@ -120,8 +120,8 @@ class Recorder:
 
     def _tell(self, job: Job, model: ModelState) -> None:
         """Say in the answer's place why its model is not there yet."""
-        percent = round(100 * model.progress)
-        self._events.note(job.generation_id, Notice("model", percent, 100, words=_waited_for(model)))
+        percent = round(100 * model.progress) if model.state == "loading" else 0
+        self._events.note(job.generation_id, Notice("model", percent, 100, words=model.waited_for))
 
     def _answer(self, job: Job, engine: Engine, said: Said) -> Outcome:
         begun = self._begin(job, engine, said)
@@ -174,7 +174,8 @@ class Recorder:
                 steering, given = begun.steering, len(begun.so_far.token_ids or ()) if begun.so_far else 0
                 receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
                 keep_begin(session, found.generation, receipt, engine, steering)
-        return context.prompt
+        # Counted once, and so certain to be what the receipt says.
+        return replace(context.prompt, token_ids=tuple(context.token_ids))
 
     def _play(self, job: Job, engine: Engine, prompt: Prompt, begun: "Begun", said: Said) -> Outcome:
         asked, steering = job.cancellation.asked, begun.steering
@@ -264,12 +265,6 @@ def _count(generation: Generation, said: Said, tokens: Ending | None) -> None:
     if tokens is not None:
         generation.prompt_tokens = tokens.prompt_tokens
         generation.reused_tokens = tokens.reused_tokens
-
-
-def _waited_for(model: ModelState) -> str:
-    if model.state != "loading":
-        return f"Waiting for {model.label}…"
-    return f"{model.label} is loading: {model.detail}" if model.progress else f"{model.label}: {model.detail}"
 
 
 def _plain(error: Exception) -> str:

@@ -15,16 +15,24 @@ log = logging.getLogger(__name__)
 class Runner:
     """Runs jobs with `record`, at most `threads` at one time and `queue` waiting.
 
-    `place` is told how many come before each job that waits, whenever that may have changed.
+    `place` is told how many come before each job that waits, whenever that may have changed. `stirred` hears
+    whenever something has come or ended, and may ask then whether the runner is `idle`.
     """
 
     def __init__(
-        self, record: Callable[[Job], None], place: Callable[[Job, int], None], threads: int, queue: int
+        self,
+        record: Callable[[Job], None],
+        place: Callable[[Job, int], None],
+        threads: int,
+        queue: int,
+        *,
+        stirred: Callable[[], None] = lambda: None,
     ) -> None:
         self._record = record
         self._place = place
         self._threads = threads
         self._queue = queue
+        self._stirred = stirred
         self._lock = threading.Lock()
         self._waiting: list[Job] = []
         self._running: dict[str, Job] = {}
@@ -38,7 +46,14 @@ class Runner:
             if bounded and len(self._waiting) >= self._queue and not self._can_start(job):
                 raise Busy("Too many questions are waiting. Try again in a moment.")
             self._waiting.append(job)
+        self._stirred()
         self._start_waiting()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job waits or runs."""
+        with self._lock:
+            return not self._waiting and not self._running
 
     def cancel(self, generation_id: str, seen: int | None = None) -> bool:
         """Ask a job to end, waiting or running; whether there was one."""
@@ -56,11 +71,6 @@ class Runner:
             # It needs no thread to be told that it is over: all of them may be busy for long.
             self._run(waiting)
         return True
-
-    @property
-    def busy(self) -> bool:
-        """Whether any job runs or waits: what is not for a reader gives way then."""
-        return bool(self._running or self._waiting)
 
     def close(self) -> None:
         """Let every running generation leave off, unended, and stop."""
@@ -103,3 +113,4 @@ class Runner:
             with self._lock:
                 self._running.pop(job.generation_id, None)
             self._start_waiting()
+            self._stirred()

@@ -17,6 +17,7 @@ from app.generation.replayer import Replayer
 from app.generation.reruns import Rerunner
 from app.generation.runner import Runner
 from app.generation.steering import Steering
+from app.generation.titling import Titling
 from app.settings import Settings
 from app.transfer.importer import Importer
 from app.web.screens import Screens
@@ -34,6 +35,7 @@ class Parts:
     catalog: Catalog
     recorder: Recorder
     runner: Runner
+    titling: Titling
     screens: Screens
     importer: Importer
     replayer: Replayer

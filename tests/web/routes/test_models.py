@@ -82,6 +82,7 @@ def test_the_gauge_and_the_settings_are_those_of_the_chosen_model_and_load_nothi
 
 
 def test_one_model_leaves_nothing_to_choose(shared: Running) -> None:
+    shared.ready()
     assert shared.page().test_ids("model-picker") == []
     assert states(shared) == {"scripted": "ready"}
 
@@ -125,7 +126,7 @@ def test_a_model_that_cant_be_loaded_says_so_in_its_bubble_and_others_work(serve
     rheo.ready()
     turn = rheo.send(model="bad")
     ended = turn.ended()
-    assert (ended.state, ended.error) == ("failed", "The model bad can’t be used: It has no weights.")
+    assert (ended.state, ended.error) == ("failed", "The model bad can't be used: It has no weights.")
     page = rheo.page(turn.path)
     assert "It has no weights." in page.test_id("message-error").text
     assert page.test_id("model-state")["data-state"] == "failed"
@@ -152,7 +153,7 @@ def test_a_model_that_is_gone_is_told_before_anything_is_sent(server: Serve) -> 
     assert "The model large can’t answer" in refused.text
     failed = rheo.client.post(f"/messages/{turn.question_id}/answers", headers=HTMX)
     assert failed.status_code == 200
-    until(lambda: any("large can’t be used" in (message.error or "") for message in rheo.messages()))
+    until(lambda: any("large can't be used" in (message.error or "") for message in rheo.messages()))
     unknown = rheo.client.post("/conversations", data={"text": "Hi", "submission": "y", "model": "nobody"})
     assert unknown.status_code == 422
     assert parse(unknown.text).test_id("composer-input").body == "Hi"
