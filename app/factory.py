@@ -3,18 +3,23 @@
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 import app
 from app.database import Database
+from app.engines.alone import alone_of
 from app.engines.catalog import CONCURRENCY, catalog_of
+from app.engines.shelf import shelf_of
 from app.events.protocol import Notice
 from app.events.table import TableEventLog
 from app.generation.job import Job
 from app.generation.recorder import Recorder
 from app.generation.recovery import recover
+from app.generation.replayer import Replayer
+from app.generation.reruns import Rerunner
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.generation.titling import Titling
@@ -40,7 +45,10 @@ from app.web.routes import (
     messages,
     models,
     ratings,
+    receipts,
     refreshes,
+    replays,
+    reruns,
     sign_in,
     steering,
     titles,
@@ -86,6 +94,9 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         imports.router,
         exports.router,
         ratings.router,
+        receipts.router,
+        replays.router,
+        reruns.router,
         models.router,
         health.router,
         assets.router,
@@ -108,12 +119,31 @@ def _parts(settings: Settings) -> Parts:
     def place(job: Job, before: int) -> None:
         events.note(job.generation_id, Notice("waiting", before))
 
+    def record(job: Job) -> None:
+        recorder.record(job)
+        rerunner.ended(job.generation_id)
+
     titling = Titling(database, catalog, lambda: runner.idle, wanted=settings.titles == "model")
-    runner = Runner(titling.around(recorder.record), place, threads, settings.queue, stirred=titling.look)
+    runner = Runner(titling.around(record), place, threads, settings.queue, stirred=titling.look)
+    # Its next question takes the place in the line that its last answer had.
+    rerunner = Rerunner(database, partial(runner.submit, bounded=False))
+    replayer = Replayer(database, alone_of(shelf_of(settings)), defaults, lambda: not runner.idle)
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
-    screens = Screens(events, settings.ping_s)
-    return Parts(settings, defaults, database, events, catalog, recorder, runner, titling, screens, importer)
+    return Parts(
+        settings,
+        defaults,
+        database,
+        events,
+        catalog,
+        recorder,
+        runner,
+        titling,
+        Screens(events, settings.ping_s),
+        importer,
+        replayer,
+        rerunner,
+    )
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
@@ -131,6 +161,8 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     parts: Parts = application.state.parts
     recover(parts.database, parts.events, parts.recorder, parts.runner)
     parts.importer.recover()
+    parts.replayer.recover()
+    parts.rerunner.recover()
     # Loading a model keeps the interpreter busy: let the first page go out before.
     begin = threading.Timer(0.2, parts.catalog.start)
     begin.daemon = True
@@ -144,6 +176,7 @@ def leave(parts: Parts) -> None:
     """Let go of readers and running answers, keeping what they have; may be called twice."""
     # The runs first: they leave off unended, where an engine closed under them would fail them.
     parts.importer.close()
+    parts.replayer.close()
     parts.runner.close()
     parts.titling.close()
     parts.catalog.close()

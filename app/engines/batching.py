@@ -91,6 +91,7 @@ class BatchingEngine:
         self._talk = talk = Talk(settings, loaded.tokenizer, model)
         self.own_system = talk.own_system
         self.detail = f"continuous batching, {models.describe(model)}{loaded.note}{talk.note}"
+        self.identity = models.identify("batching", model, loaded.revision, talk.template)
         self._meter = Meter()
         self._make: Callable[[Loop], Any] | None = lambda loop: paged.make_manager(model, talk.stops, loop)
         self._lock = Lock()

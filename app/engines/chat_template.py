@@ -3,6 +3,8 @@
 What people wrote never becomes a control token, and an answer made here goes back as the ids it was made of.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
@@ -46,11 +48,17 @@ class ChatTemplate:
         self._controls = self._specials | {word for word in added if _CONTROL.fullmatch(word)}
         self._control_ids = set(tokenizer.convert_tokens_to_ids(list(self._controls)))
         self._pattern = _any_of(self._controls)
+        # Some tokenizers bring several by name.
+        text = self._jinja or tokenizer.chat_template
+        text = text if isinstance(text, str) else json.dumps(text, sort_keys=True)
+        self.digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
         self._takes_system = self._shows_system()
         self.own_system = self._find_own_system()
 
     def encode(self, prompt: Prompt) -> list[int]:
         """The exact ids for a prompt. Raises `Invalid` where the template takes it in no form."""
+        if prompt.token_ids is not None:
+            return list(prompt.token_ids)
         parts = [p for p in prompt.parts if p.role != "assistant" or p.text or p.token_ids]
         disguise = Disguise(parts, self._pattern)
         turns = [Turn(part.role, disguise.content(part)) for part in parts]

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from app.engines import adapter, headers, model_folder, weights
+from app.engines.digests import Digests
 from app.engines.progress import creeping
 from app.engines.protocol import Progress, Report
+from app.engines.revision import UNKNOWN, Revision
 from app.errors import AppError, Unavailable
 from app.settings import Settings
 
@@ -17,11 +19,15 @@ LOADED = 0.85
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model in memory. `note` is what a person should know of how it came to be, to be added to a detail."""
+    """A model in memory. `note` is what a person should know of how it came to be, to be added to a detail.
+
+    `revision` tells which weights they are.
+    """
 
     tokenizer: Any
     model: Any
     note: str = ""
+    revision: str = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,7 @@ class _Found:
     config: dict[str, Any]
     tokenizer: Path
     lora: adapter.Adapter | None
+    revision: Revision
 
 
 def check(settings: Settings, name: str, far: Report) -> None:
@@ -66,9 +73,9 @@ def load(settings: Settings, name: str, far: Report) -> Loaded:
         far(Progress("reading", 0.7))
         model = models.load_model(found.folder, settings)
         if found.lora is None:
-            return Loaded(tokenizer, model)
+            return Loaded(tokenizer, model, revision=found.revision())
         lora.add(found.lora, model)
-        return Loaded(tokenizer, model, f", LoRA on {Path(found.lora.base).name}")
+        return Loaded(tokenizer, model, f", LoRA on {Path(found.lora.base).name}", found.revision())
 
 
 def _find(settings: Settings, name: str, far: Report) -> _Found:
@@ -80,7 +87,8 @@ def _find(settings: Settings, name: str, far: Report) -> _Found:
     own = lora is not None and model_folder.holds_tokenizer(lora.folder)
     tokenizer = lora.folder if lora is not None and own else folder
     _check_tokenizer(tokenizer)
-    return _Found(folder, config, tokenizer, lora)
+    revision = Revision(Digests(weights.cache_of(settings)), source, folder if lora is not None else None)
+    return _Found(folder, config, tokenizer, lora, revision)
 
 
 def _check_tokenizer(folder: Path) -> None:

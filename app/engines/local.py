@@ -4,7 +4,8 @@
 what comes and watches over it. torch is imported when an engine is made, never by this module.
 """
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from threading import Event, Lock
 from typing import Any
@@ -35,16 +36,33 @@ SUPPORTED = frozenset(
 )
 
 
-def load(settings: Settings, name: str, report: Report) -> "LocalEngine":
+_WAY_S = 0.02
+"""How often one that gives way looks whether the way is free."""
+
+
+def load(
+    settings: Settings, name: str, report: Report, gives_way: Callable[[], bool] = lambda: False
+) -> "LocalEngine":
     """Find, convert where needed, load and warm a model. Raises `Invalid` or `Unavailable` in a person's words."""
     far = forward(report)
-    return begin(settings, name, loading.load(settings, name, far), far)
+    return begin(settings, name, loading.load(settings, name, far), far, gives_way=gives_way)
 
 
-def begin(settings: Settings, name: str, loaded: loading.Loaded, far: Report, why: str = "") -> "LocalEngine":
-    """An engine for a loaded model, warmed. `why` says for which reason it is this one."""
+def begin(
+    settings: Settings,
+    name: str,
+    loaded: loading.Loaded,
+    far: Report,
+    why: str = "",
+    *,
+    gives_way: Callable[[], bool] = lambda: False,
+) -> "LocalEngine":
+    """An engine for a loaded model, warmed. `why` says for which reason it is this one.
+
+    While `gives_way` says so it stands still, within a few thousandths of a second: others come first.
+    """
     far(Progress("warming", loading.LOADED))
-    engine = LocalEngine(settings, name, loaded, why)
+    engine = LocalEngine(settings, name, loaded, why, gives_way)
     try:
         engine.warm()
     except BaseException:
@@ -60,19 +78,28 @@ class LocalEngine:
     concurrency = 1
     supports = SUPPORTED
 
-    def __init__(self, settings: Settings, name: str, loaded: loading.Loaded, why: str = "") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        loaded: loading.Loaded,
+        why: str = "",
+        gives_way: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Take over a loaded tokenizer and model."""
         from app.engines.generation import Generator  # noqa: PLC0415
-        from app.engines.models import describe, window  # noqa: PLC0415
+        from app.engines.models import describe, identify, window  # noqa: PLC0415
 
         model = loaded.model
         self.model = name
         self.context_window = window(model)
         self._stall_s = settings.stall_s
+        self._gives_way = gives_way
         self._meter = Meter()
         self._talk = Talk(settings, loaded.tokenizer, model)
         self.own_system = self._talk.own_system
         self.detail = f"generate, one at a time{why}, {describe(model)}{loaded.note}{self._talk.note}"
+        self.identity = identify("local", model, loaded.revision, self._talk.template)
         self._generator: Any = Generator(model, self._talk.stops, self._meter.step)
         self._lock = Lock()
         self._worker = Worker(self._run, self._stall_s)
@@ -136,7 +163,13 @@ class LocalEngine:
     def _run(self, request: Request, worker: Worker) -> None:
         generator = self._generator
         if generator is not None:
-            generator.run(request, partial(worker.go_on, request), self._count)
+            generator.run(request, partial(self._go_on, request, worker), self._count)
+
+    def _go_on(self, request: Request, worker: Worker) -> bool:
+        """Called at each layer of each step: whether anybody still wants the request, once the way is free."""
+        while (wanted := worker.go_on(request)) and self._gives_way():
+            time.sleep(_WAY_S)
+        return wanted
 
     def _count(self, tokens: int) -> None:
         self._meter.tokens += tokens

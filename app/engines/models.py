@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from app.engines import headers, memory, model_folder
 from app.engines.faults import NoMemory, brief, is_of_memory
 from app.engines.model_folder import CODE
+from app.engines.protocol import Identity
 from app.errors import Unavailable
 from app.settings import Settings
 
@@ -82,6 +84,12 @@ def describe(model: Any) -> str:
     number = str(model.dtype).removeprefix("torch.")
     threads = f", {torch.get_num_threads()} threads" if model.device.type == "cpu" else ""
     return f"{number}, {model.device.type}{threads}"
+
+
+def identify(engine: str, model: Any, revision: str, template: str) -> Identity:
+    """What exactly an engine of this kind runs with a model."""
+    versions = {"torch": str(torch.__version__), "transformers": transformers.__version__}
+    return Identity(engine, revision, str(model.dtype).removeprefix("torch."), model.device.type, template, versions)
 
 
 def window(model: Any) -> int:

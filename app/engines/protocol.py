@@ -4,7 +4,7 @@ An engine is one loaded model. Everything above this seam speaks of text; token 
 through untouched, so that an answer can be given back to the model exactly as it made it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from threading import Event
 from typing import Literal, Protocol
@@ -24,10 +24,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What an engine is given. With `continues`, the answer goes on from the last part (an assistant's)."""
+    """What an engine is given. With `continues`, the answer goes on from the last part (an assistant's).
+
+    `token_ids`, where given, are read exactly as they are; the parts then only tell what they stand for.
+    """
 
     parts: tuple[Part, ...]
     continues: bool = False
+    token_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,22 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What exactly an engine runs. What one of them made alone, another with the same identity makes again."""
+
+    engine: str
+    """The kind of engine: batching, local, scripted."""
+    revision: str
+    """Which weights: `commit:…` of a model of the hub, or `sha256:…` of its files."""
+    dtype: str
+    device: str
+    template: str
+    """The chat template, as `sha256:…`."""
+    libraries: Mapping[str, str]
+    """The versions of what it is run by."""
+
+
 class Engine(Protocol):
     """One loaded model. `stream` is called from many threads at once, up to `concurrency`."""
 
@@ -124,6 +144,8 @@ class Engine(Protocol):
     """The fields of `Sampling` that are honoured; asking for another is `Invalid`, before the run."""
     detail: str
     """A few words on how it runs, for the health page."""
+    identity: Identity
+    """What exactly it runs, for receipts."""
     own_system: str
     """The system prompt that the model's template adds by itself where none is given; empty where it adds none."""
 
@@ -150,3 +172,10 @@ class Engine(Protocol):
     def close(self) -> None:
         """Stop the model and free its memory. Running streams end with an error."""
         ...
+
+
+LoadAlone = Callable[[str, Report, Callable[[], bool]], Engine]
+"""Loads an engine of its own by a model's name: alone and in float32, for an answer that is made again.
+
+It stands still while it is told to give way. Who asked for it closes it.
+"""

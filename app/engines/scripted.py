@@ -1,18 +1,20 @@
 """Plays a file of tokens, sleeps and faults: the honest double of a model, for tests and design work."""
 
+import hashlib
 import json
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 from app.engines.catalog import CONCURRENCY
 from app.engines.decoding import Decoder
-from app.engines.protocol import Counters, Ending, Output, Piece, Progress, Prompt, Report, Sampling
+from app.engines.protocol import Counters, Ending, Identity, Output, Piece, Progress, Prompt, Report, Sampling
 from app.errors import Invalid, Misconfigured, TooLong, Unavailable
 
 DEFAULT_TEXT = "I am the scripted engine. I answer with a fixed text, one word at a time."
@@ -36,21 +38,41 @@ class Script:
     word_tokens: bool = False
     echo: bool = False
     stall_s: float = 120.0
+    dtype: str = "float32"
+    is_alone: bool = False
+    alone_steps: tuple[Any, ...] | None = None
+    """What is played where an answer is made again alone: real models round otherwise in a batch."""
 
     def check(self, _: Report) -> None:
         """What is wrong with it and can be told before it is loaded."""
         if self.check_error is not None:
             raise Unavailable(self.check_error)
 
-    def load(self, report: Report) -> "ScriptedEngine":
-        """An engine that plays this script, after `load_s`."""
+    def load(self, report: Report, gives_way: Callable[[], bool] = lambda: False) -> "ScriptedEngine":
+        """An engine that plays this script, after `load_s`; it stands still while `gives_way` says so."""
         began = time.monotonic()
         while (elapsed := time.monotonic() - began) < self.load_s:
             report(Progress("reading", elapsed / self.load_s))
             time.sleep(min(0.05, self.load_s - elapsed))
         if self.load_error is not None:
             raise Unavailable(self.load_error)
-        return ScriptedEngine(self)
+        return ScriptedEngine(self, gives_way)
+
+    def alone(self) -> "Script":
+        """What an engine plays that makes an answer again, alone and in float32."""
+        return replace(self, dtype="float32", is_alone=True)
+
+    @property
+    def played(self) -> tuple[Any, ...]:
+        """The steps of an answer."""
+        return self.alone_steps if self.is_alone and self.alone_steps is not None else self.steps
+
+    @property
+    def identity(self) -> Identity:
+        played = json.dumps([self.model, self.steps, self.echo, self.word_tokens], sort_keys=True)
+        none = hashlib.sha256(b"").hexdigest()
+        revision = hashlib.sha256(played.encode()).hexdigest()
+        return Identity("scripted", f"sha256:{revision}", self.dtype, "cpu", f"sha256:{none}", {})
 
 
 def scripts_of(file: Path | None) -> list[Script]:
@@ -78,6 +100,8 @@ def _script(entry: dict[str, Any]) -> Script:
         context_window=int(entry.get("context_window", 4096)),
         word_tokens=bool(entry.get("word_tokens", False)),
         echo=bool(entry.get("echo", False)),
+        dtype=str(entry.get("dtype", "float32")),
+        alone_steps=tuple(entry["alone_steps"]) if "alone_steps" in entry else None,
     )
 
 
@@ -88,14 +112,18 @@ class ScriptedEngine:
     detail = "scripted"
     own_system = ""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, gives_way: Callable[[], bool] = lambda: False) -> None:
         self._script = script
+        self._gives_way = gives_way
+        self.identity = script.identity
         self.model = script.model
         self.concurrency = CONCURRENCY["scripted"]
         self.context_window = script.context_window
         self._lock = threading.Lock()
-        self._ids: dict[str, int] = {}
-        self._texts: list[str] = []
+        self._texts: dict[int, str] = {}
+        for step in (*script.steps, *script.played):
+            if isinstance(step, str):
+                self._id_of(step)
         self._steps = self._tokens = self._active = self._rebuilt = 0
         self._closed = Event()
 
@@ -104,6 +132,8 @@ class ScriptedEngine:
         return Counters(self._steps, self._tokens, self._active, self._rebuilt)
 
     def encode(self, prompt: Prompt) -> list[int]:
+        if prompt.token_ids is not None:
+            return list(prompt.token_ids)
         return [id_ for part in prompt.parts for id_ in part.token_ids or self._encode_text(part.text)]
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -157,7 +187,7 @@ class ScriptedEngine:
 
     def _rest(self, prompt: Prompt) -> list[Any]:
         """The steps to play: all of them, or, where the prompt continues, those its last part does not cover."""
-        steps = list(_WORDS.findall(_last_question(prompt))) if self._script.echo else list(self._script.steps)
+        steps = list(_WORDS.findall(_last_question(prompt))) if self._script.echo else list(self._script.played)
         covered = prompt.parts[-1].text if prompt.continues and prompt.parts else ""
         decoder = Decoder()
         while covered and steps:
@@ -176,6 +206,8 @@ class ScriptedEngine:
         pause = self._script.delay_s
         if isinstance(step, dict) and "bytes" not in step:
             pause = float(step.get("sleep_s", 0))
+        while self._gives_way() and not cancelled.wait(0.01):
+            pass
         if self._closed.is_set():
             raise RuntimeError("the engine was closed")
         return cancelled.wait(pause) if pause else cancelled.is_set()
@@ -204,14 +236,14 @@ class ScriptedEngine:
         if token_id < TEXT_BASE:
             return bytes([token_id])
         with self._lock:
-            return self._texts[token_id - TEXT_BASE]
+            return self._texts.get(token_id, "\ufffd")
 
     def _id_of(self, token: str) -> int:
+        """The id of a text token: the same in each engine that plays, as a real vocabulary has it."""
+        token_id = TEXT_BASE + zlib.crc32(token.encode("utf-8", "replace")) % 2**31
         with self._lock:
-            if token not in self._ids:
-                self._ids[token] = TEXT_BASE + len(self._texts)
-                self._texts.append(token)
-            return self._ids[token]
+            self._texts.setdefault(token_id, token)
+        return token_id
 
 
 def _last_question(prompt: Prompt) -> str:

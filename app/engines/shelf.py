@@ -14,6 +14,8 @@ from app.settings import Settings
 log = logging.getLogger(__name__)
 
 Loader = Callable[[Report], Engine]
+AloneLoader = Callable[[Report, Callable[[], bool]], Engine]
+"""Loads an engine of its own, alone and in float32, that stands still while it is told to give way."""
 
 _FRESH_S = 0.5
 """How long what was seen in the folder is taken as true: every page asks."""
@@ -30,6 +32,7 @@ class Model:
     id: str
     load: Loader
     check: Callable[[Report], None] = _unchecked
+    load_alone: AloneLoader | None = None
 
 
 Shelf = Callable[[], Sequence[Model]]
@@ -114,7 +117,14 @@ def _real(settings: Settings, model_id: str, name: str) -> Model:
         engine.model = model_id
         return engine
 
-    return Model(model_id, load, check)
+    def load_alone(report: Report, gives_way: Callable[[], bool]) -> Engine:
+        from app.engines import local  # noqa: PLC0415
+
+        engine = local.load(settings.model_copy(update={"dtype": "float32"}), name, report, gives_way)
+        engine.model = model_id
+        return engine
+
+    return Model(model_id, load, check, load_alone)
 
 
 def _scripts(settings: Settings, file: Path | None) -> list[Model]:
@@ -126,7 +136,7 @@ def _scripts(settings: Settings, file: Path | None) -> list[Model]:
         if file is None or file == settings.script:
             raise  # what is configured must be right from the start
         return [_broken(file.name, error.words)]
-    return [Model(script.model, script.load, script.check) for script in scripts]
+    return [Model(script.model, script.load, script.check, script.alone().load) for script in scripts]
 
 
 def _broken(model_id: str, words: str) -> Model:

@@ -28,6 +28,11 @@ class Talk:
         """What a person should know of the template, to be added to an engine's detail."""
         return "" if self._template.name == "own" else f", {self._template.name} chat template"
 
+    @property
+    def template(self) -> str:
+        """The hash of the chat template."""
+        return self._template.digest
+
     def encode(self, prompt: Prompt) -> list[int]:
         """The exact ids that the model is given for a prompt."""
         return self._template.encode(prompt)

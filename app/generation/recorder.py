@@ -17,10 +17,11 @@ from app.errors import AppError, Unavailable
 from app.events.protocol import Event, EventLog, Notice
 from app.generation.context import Context, ContextWindow, lost_at
 from app.generation.job import Cancellation, Job
-from app.generation.models import Generation
+from app.generation.models import Generation, Receipt
 from app.generation.plain_text import plain
 from app.generation.prompt import prompt_for
 from app.generation.queries import Run, latest_of, run, steering_before
+from app.generation.receipts import keep_begin, keep_end, resolved
 from app.generation.said import Said
 from app.generation.steering import Steering, changes
 from app.generation.stops import Stopping, Stops
@@ -128,7 +129,9 @@ class Recorder:
             return OUTCOMES["cancelled"]
         if said.pieces and said.tokens >= begun.steering.max_tokens:
             return OUTCOMES["length"]
-        return self._play(job, engine, self._fit(job, engine, begun), begun, said)
+        left = replace(begun.steering, max_tokens=begun.steering.max_tokens - said.tokens)
+        begun = replace(begun, steering=resolved(left, engine))
+        return self._play(job, engine, self._fit(job, engine, begun, said), begun, said)
 
     def _begin(self, job: Job, engine: Engine, said: Said) -> "Begun | None":
         """Mark the answer as running and read what comes before it; None where it was deleted or stopped."""
@@ -152,7 +155,7 @@ class Recorder:
             generation.changed = ["model", *changed] if other else changed
             return Begun(steering, messages, said.part(message), before, generation.left_out)
 
-    def _fit(self, job: Job, engine: Engine, begun: "Begun") -> Prompt:
+    def _fit(self, job: Job, engine: Engine, begun: "Begun", said: Said) -> Prompt:
         """The prompt, as much of it as goes in. Raises `Invalid` where it can't or must not be made to.
 
         Outside of any transaction: to count the tokens of a long conversation takes its time.
@@ -168,11 +171,14 @@ class Recorder:
                 found.generation.left_out = context.left_out
                 # What goes on has been read before, and what it told of its beginning stays true.
                 found.generation.lost_at = lost if begun.so_far is None else found.generation.lost_at
-        return context.prompt
+                steering, given = begun.steering, len(begun.so_far.token_ids or ()) if begun.so_far else 0
+                receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
+                keep_begin(session, found.generation, receipt, engine, steering)
+        # Counted once, and so certain to be what the receipt says.
+        return replace(context.prompt, token_ids=tuple(context.token_ids))
 
     def _play(self, job: Job, engine: Engine, prompt: Prompt, begun: "Begun", said: Said) -> Outcome:
-        asked = job.cancellation.asked
-        steering = replace(begun.steering, max_tokens=begun.steering.max_tokens - said.tokens)
+        asked, steering = job.cancellation.asked, begun.steering
         stopping, stops = Stopping(asked), Stops(steering.stop, begun.so_far.text if begun.so_far else "")
         # The run's own time goes on where it was when the process was gone.
         began = time.monotonic() - (said.pieces[-1].at if said.pieces else 0.0)
@@ -209,6 +215,7 @@ class Recorder:
                 found = run(session, job.generation_id)
                 if found is not None:
                     _save(found, said, outcome, job.cancellation)
+                    keep_end(session, found.generation, said.token_ids)
         except Exception:
             log.exception("The end of generation %s could not be saved", job.generation_id)
             return False

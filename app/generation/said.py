@@ -31,6 +31,11 @@ class Said:
         """How many tokens this generation has made."""
         return sum(len(piece.token_ids) for piece in self.pieces)
 
+    @property
+    def token_ids(self) -> list[int]:
+        """The ids of these tokens."""
+        return [token_id for piece in self.pieces for token_id in piece.token_ids]
+
     def cut(self, seen: int | None) -> None:
         """Keep only what a reader had seen; all for None."""
         if seen is not None:
@@ -67,4 +72,4 @@ class Said:
             return None
         if self.rest or self.back:
             return None  # ids only count where they are exactly what the text came from
-        return [*(message.token_ids or ()), *(id_ for piece in self.pieces for id_ in piece.token_ids)]
+        return [*(message.token_ids or ()), *self.token_ids]

@@ -13,6 +13,8 @@ from app.events.protocol import EventLog
 from app.generation.job import Job
 from app.generation.models import Generation
 from app.generation.recorder import Recorder
+from app.generation.replayer import Replayer
+from app.generation.reruns import Rerunner
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.generation.titling import Titling
@@ -36,6 +38,8 @@ class Parts:
     titling: Titling
     screens: Screens
     importer: Importer
+    replayer: Replayer
+    rerunner: Rerunner
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""

@@ -1,5 +1,6 @@
 """What every engine does, whatever it is made of. Slow ones are loaded once."""
 
+import re
 import threading
 from collections.abc import Iterator
 
@@ -168,6 +169,28 @@ def test_what_it_is_can_be_told(any_engine: Engine) -> None:
     assert any_engine.concurrency >= 1
     assert any_engine.context_window > 100
     assert {"temperature", "max_tokens"} <= any_engine.supports
+
+
+def test_what_it_runs_exactly_can_be_told(any_engine: Engine) -> None:
+    identity = any_engine.identity
+    kinds = {"scripted": "scripted", "continuous batching": "batching", "generate": "local"}
+    assert identity.engine == kinds[any_engine.detail.partition(",")[0]]
+    for digest in (identity.revision, identity.template):
+        assert re.fullmatch("sha256:[0-9a-f]{64}", digest)
+    assert identity.dtype in ("float32", "bfloat16")
+    assert identity.device in ("cpu", "cuda", "mps")
+    assert set(identity.libraries) in (set(), {"torch", "transformers"})
+
+
+def test_a_prompt_of_exact_ids_is_read_as_it_is_and_answered_alike(any_engine: Engine) -> None:
+    ids = tuple(any_engine.encode(QUESTION))
+    exact = Prompt(QUESTION.parts, token_ids=ids)
+    assert any_engine.encode(Prompt((), token_ids=ids)) == list(ids)
+    got = list(any_engine.stream(exact, SHORT, threading.Event()))
+    assert isinstance(got[-1], Ending)
+    assert got[-1].prompt_tokens == len(ids)
+    if any_engine.identity.engine != "batching":  # which reads no prefix twice, and then rounds otherwise
+        assert [o for o in got if isinstance(o, Piece)] == [o for o in outputs(any_engine) if isinstance(o, Piece)]
 
 
 def test_an_answer_goes_on_from_the_text_that_is_given(any_engine: Engine) -> None:
