@@ -13,9 +13,9 @@ from app.web.access import Access
 from app.web.parts import Parts
 from app.web.zones import zone_of
 
-PAGE = 40
+PAGE = 30
 """Entries at first, and more at a time."""
-MOST = 400
+MOST = 200
 """Entries of a sidebar that was read on in, when it is brought up to date."""
 MOST_PINNED = 100
 
