@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 import app
+from app.conversations.purger import Purger
 from app.database import Database
 from app.engines.alone import alone_of
 from app.engines.catalog import CONCURRENCY, catalog_of
@@ -26,6 +27,7 @@ from app.generation.titling import Titling
 from app.schema import upgrade
 from app.settings import Settings
 from app.transfer.importer import Importer
+from app.transfer.queries import forget_titles
 from app.transfer.uploads import Uploads
 from app.web import assets, failures
 from app.web.access import Access, Guard, everyone_is_local
@@ -42,6 +44,7 @@ from app.web.routes import (
     generations,
     health,
     imports,
+    lists,
     messages,
     models,
     ratings,
@@ -49,13 +52,17 @@ from app.web.routes import (
     refreshes,
     replays,
     reruns,
+    selections,
     sign_in,
     steering,
+    tags,
     titles,
 )
+from app.web.routes.tags import tags_of_conversation
 from app.web.screens import Screens
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
+from app.web.zones import clock
 
 
 def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAPI:
@@ -74,6 +81,8 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         settings.root_path,
         {
             "sidebar": sidebar,
+            "clock": clock,
+            "tags_on": partial(tags_of_conversation, parts.database),
             "state_of": parts.catalog.state,
             "models": parts.catalog.models,
             "title_awaited": parts.titling.awaits,
@@ -85,6 +94,9 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
     for router in (
         conversations.router,
         titles.router,
+        lists.router,
+        selections.router,
+        tags.router,
         messages.router,
         branches.router,
         comparisons.router,
@@ -143,6 +155,7 @@ def _parts(settings: Settings) -> Parts:
         importer,
         replayer,
         rerunner,
+        Purger(database, settings.trash_days, forget_titles),
     )
 
 
@@ -163,6 +176,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     parts.importer.recover()
     parts.replayer.recover()
     parts.rerunner.recover()
+    parts.purger.start()
     # Loading a model keeps the interpreter busy: let the first page go out before.
     begin = threading.Timer(0.2, parts.catalog.start)
     begin.daemon = True
@@ -177,6 +191,7 @@ def leave(parts: Parts) -> None:
     # The runs first: they leave off unended, where an engine closed under them would fail them.
     parts.importer.close()
     parts.replayer.close()
+    parts.purger.close()
     parts.runner.close()
     parts.titling.close()
     parts.catalog.close()

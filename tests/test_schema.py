@@ -140,6 +140,32 @@ def test_variants_and_branches_come_to_data_and_go_without_bringing_back_what_wa
     assert contents(database) == left
 
 
+def test_the_trash_comes_to_data_and_goes_with_all_that_is_in_it(database: Database) -> None:
+    migrate(database, "0007")
+    with database.write() as session:
+        for row in ROWS:
+            session.execute(text(row))
+        for message in ("c2m9", "c3m9"):
+            session.execute(text(f"INSERT INTO ratings VALUES ('{message}', 1, 'well said', '2026-02-01')"))
+    before = contents(database)
+    upgrade(database)
+    assert contents(database) == before
+    with database.write() as session:
+        session.execute(text("UPDATE conversations SET trashed_at = '2026-02-01' WHERE id = 'c3'"))
+        session.execute(text("INSERT INTO tags (id, owner, name, key) VALUES ('t', 'local', 'Work', 'work')"))
+        session.execute(text("INSERT INTO taggings (conversation_id, tag_id) VALUES ('c3', 't')"))
+    migrate(database, "0007", down=True)
+    left = contents(database)
+    assert [row[0] for row in left["conversations"]] == ["c1", "c2"]  # type: ignore[index]
+    assert left["messages"] == [row for row in before["messages"] if row[1] != "c3"]  # type: ignore[index]
+    assert [row[0] for row in left["generations"]] == ["g1", "g2"]  # type: ignore[index]
+    assert left["generation_pieces"] == []
+    with database.read() as session:
+        assert session.scalars(text("SELECT message_id FROM ratings")).all() == ["c2m9"]
+    upgrade(database)
+    assert contents(database) == left
+
+
 def test_a_database_of_a_newer_rheo_is_left_alone(database: Database) -> None:
     upgrade(database)
     with database.write() as session:

@@ -18,7 +18,12 @@ class Conversation(Base):
     """A titled tree of messages. `updated_at` is when the last turn was made."""
 
     __tablename__ = "conversations"
-    __table_args__ = (Index(None, "owner", "updated_at"),)
+    # Lists are read in the order of an index, a page at a time: the one of the sidebar, and the one of all. Those
+    # in the trash, in the archive and pinned ones are their ends.
+    __table_args__ = (
+        Index(None, "owner", "trashed_at", "archived_at", "pinned_at", "updated_at", "id"),
+        Index(None, "owner", "trashed_at", "archived_at", "updated_at", "id"),
+    )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     owner: Mapped[str] = mapped_column(String(64))
@@ -31,6 +36,36 @@ class Conversation(Base):
     """What its answers are made with, where that differs from the settings."""
     created_at: Mapped[datetime] = mapped_column(Moment, default=now)
     updated_at: Mapped[datetime] = mapped_column(Moment, default=now)
+    pinned_at: Mapped[datetime | None] = mapped_column(Moment)
+    """Since when it stands above all others."""
+    archived_at: Mapped[datetime | None] = mapped_column(Moment)
+    """Since when it is kept out of the sidebar; the next turn brings it back."""
+    trashed_at: Mapped[datetime | None] = mapped_column(Moment)
+    """Since when it is in the trash, where only the trash finds it. Those put there together have one moment."""
+
+
+class Tag(Base):
+    """A word of an owner by which conversations are found again. It is there while a conversation has it."""
+
+    __tablename__ = "tags"
+    __table_args__ = (Index(None, "owner", "key", unique=True),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    owner: Mapped[str] = mapped_column(String(64))
+    name: Mapped[str] = mapped_column(String(64))
+    """As it was written first."""
+    key: Mapped[str] = mapped_column(String(64))
+    """The name without the differences that a person does not mean, those of case and of width."""
+
+
+class Tagging(Base):
+    """That a conversation has a tag."""
+
+    __tablename__ = "taggings"
+    __table_args__ = (Index(None, "tag_id", "conversation_id"),)
+
+    conversation_id: Mapped[str] = mapped_column(ForeignKey("conversations.id", ondelete="CASCADE"), primary_key=True)
+    tag_id: Mapped[str] = mapped_column(ForeignKey("tags.id", ondelete="CASCADE"), primary_key=True)
 
 
 class Message(Base):

@@ -21,6 +21,7 @@ function refresh() {
     leaf: asked,
     state: document.getElementById(`message-${asked}`)?.dataset.state ?? "",
     forks: forks(),
+    through: document.getElementById("through")?.value ?? "",
   });
   htmx.ajax("GET", `${main.dataset.refresh}?${query}`, { source: main, target: main, swap: "none" });
 }
@@ -44,6 +45,9 @@ document.addEventListener("htmx:finally:request", ({ target, detail: { ctx } }) 
   else if (ctx.request.method === "POST" && ctx.response?.raw.ok && !ctx.sourceElement.closest("[data-quiet]")) channel?.postMessage("news");
   if (behind) refresh();
 });
+// Not till now did the server learn in which time zone this browser is: the days of the list may be others.
+const offset = document.getElementById("older").dataset.offset;
+if ("moved" in document.documentElement.dataset && Number(offset) !== -new Date().getTimezoneOffset()) refresh();
 document.addEventListener("rheo:cancel", () => behind && refresh());
 
 document.addEventListener("htmx:sse:close", () => channel?.postMessage("news"));
