@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 import app
+from app.conversations.search.index import write_index
 from app.database import Database
 from app.engines.catalog import CONCURRENCY, catalog_of
 from app.events.protocol import Notice
@@ -39,6 +40,7 @@ from app.web.routes import (
     messages,
     ratings,
     refreshes,
+    searches,
     sign_in,
     steering,
 )
@@ -80,6 +82,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         imports.router,
         exports.router,
         ratings.router,
+        searches.router,
         health.router,
         assets.router,
     ):
@@ -92,6 +95,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
 def _parts(settings: Settings) -> Parts:
     database = Database(settings.sqlite_url)
     upgrade(database)
+    database.before_commit(write_index)
     events = TableEventLog(database, settings.save_s, settings.pace_s, settings.expiry_s)
     catalog = catalog_of(settings)
     defaults = Steering.of(settings)
