@@ -54,15 +54,16 @@ class Folded:
         """Where in the original that is which is compared as this part."""
         if self._chunks is None:
             return start, end
-        return self._original(start), self._original(end - 1) + 1
+        # What follows the last character and has no shape of its own belongs to it.
+        return self._original(start), max(self._original(end - 1) + 1, self._original(end))
 
     def _original(self, place: int) -> int:
         """The place of the character that stands for the one at this place."""
         assert self._chunks is not None
-        number = bisect_right(self._folded_starts, place) - 1
+        number = min(bisect_right(self._folded_starts, place), len(self._chunks)) - 1
         chunk, within = self._chunks[number], place - self._folded_starts[number]
         # The longest beginning that is folded without it ends where it begins.
-        low, high = 0, len(chunk) - 1
+        low, high = 0, len(chunk)
         while low < high:
             middle = (low + high + 1) // 2
             if len(fold(chunk[:middle])) <= within:

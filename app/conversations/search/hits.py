@@ -125,6 +125,7 @@ def _begin(session: Session, found: Found) -> None:
     asked = select(Message.conversation_id, func.min(Message.id)).where(
         Message.conversation_id.in_([group.conversation_id for group in named])
     )
-    begins = dict(session.execute(asked.group_by(Message.conversation_id)).tuples().all())
+    rows = session.execute(asked.group_by(Message.conversation_id))
+    begins = {conversation_id: message_id for conversation_id, message_id in rows}  # noqa: C416  (rows are no pairs)
     for group in named:
         group.begin = begins.get(group.conversation_id, "")

@@ -4,12 +4,13 @@ Typed text means itself. Only a word that names a filter and one of its values i
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
 from app.conversations.search.folding import fold
+from app.conversations.tags import key_of
 from app.errors import Invalid
 
 LONGEST = 400
@@ -27,6 +28,7 @@ ENDINGS = {
 REASONS = ("stop", "cancelled", "error", "timeout", "restart")
 """What else may be said of an ending, in the words that are stored."""
 _FILTER = re.compile(r"([a-z]+):(.+)", re.DOTALL)
+_ID = re.compile(r"[0-9a-f]{24}")
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
 
 
@@ -48,6 +50,8 @@ class Search:
     tag: str = ""
     conversation: str = ""
     """The only one to look in; empty for all."""
+    filters: tuple[str, ...] = ()
+    """The typed words that were read as filters, as they were typed."""
 
     @property
     def of_messages(self) -> bool:
@@ -69,22 +73,27 @@ class Search:
 class Vocabulary:
     """What the values of filters are read with."""
 
-    models: Iterable[str] = ()
+    models: Collection[str] = ()
     """The names of those that have answered."""
+    tags: Collection[str] = ()
+    """The keys of those that the owner has."""
     zone: tzinfo | None = None
     """Where the reader's days begin; None for the server's."""
 
 
-def search_of(typed: str, given: Mapping[str, list[str]], vocabulary: Vocabulary) -> Search:
-    """What is looked for, by what was typed and the fields of a form. Raises `Invalid` for a field without sense."""
+def search_of(typed: str, given: Mapping[str, list[str]], vocabulary: Vocabulary, *, plain: bool = False) -> Search:
+    """What is looked for, by what was typed and the fields of a form. Raises `Invalid` for a field without sense.
+
+    With `plain` no typed word is a filter.
+    """
     search, words = Search(), list[str]()
     for word in typed[:LONGEST].split():
-        named = _FILTER.fullmatch(word)
+        named = None if plain else _FILTER.fullmatch(word)
         narrowed = _narrowed(search, named[1], named[2], vocabulary) if named else None
         if narrowed is None:
             words += fold(word).split()
         else:
-            search = narrowed
+            search = replace(narrowed, filters=(*narrowed.filters, word))
     for name, values in given.items():
         for value in filter(None, values):
             narrowed = _narrowed(search, name, value, vocabulary)
@@ -155,8 +164,8 @@ _FILTERS: dict[str, Callable[[str, Vocabulary], Change]] = {
     "before": _before,
     "has": _has,
     "is": _is,
-    "tag": lambda value, _: {"tag": value},
-    "in": lambda value, _: {"conversation": value},
+    "tag": lambda value, vocabulary: {"tag": value} if key_of(value) in vocabulary.tags else None,
+    "in": lambda value, _: {"conversation": value} if _ID.fullmatch(value) else None,
 }
 FILTERS = tuple(_FILTERS)
 """The names of filters, as words and as fields."""

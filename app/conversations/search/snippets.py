@@ -40,8 +40,7 @@ def snippet(text: Folded, words: Sequence[str]) -> list[Piece]:
     longest = max(words, key=len, default="")
     at = next(_places(text.text, longest), 0) if longest else 0
     start, end = text.original_span(at, at + len(longest)) if longest else (0, 0)
-    before = _last(text.original[max(0, start - _WIDEST * BEFORE) : start])
-    after = _first(text.original[end : end + _WIDEST * AFTER])
+    before, after = _last(text.original, start), _first(text.original, end)
     pieces = marked(before + text.original[start:end] + after, words)
     if len(before) < start:
         pieces.insert(0, Piece("…"))
@@ -83,21 +82,24 @@ def _places(folded: str, word: str) -> Iterator[int]:
         at = folded.find(word, at + 1)
 
 
-def _last(text: str) -> str:
-    """The end of a text: so many characters, or somewhat fewer where a word begins."""
-    characters = _characters(text)
-    if len(characters) <= BEFORE:
-        return text
+def _last(text: str, end: int) -> str:
+    """What comes before a place: so many characters, or somewhat fewer where a word begins."""
+    start = max(0, end - _WIDEST * BEFORE)
+    # The first of them may be the rest of one.
+    characters = _characters(text[start:end])[bool(start) :]
+    if not start and len(characters) <= BEFORE:
+        return text[:end]
     kept = "".join(characters[-BEFORE:])
     blank = re.compile(r"\s+").search(kept, 0, BEFORE // 2)
     return kept[blank.end() :] if blank else kept
 
 
-def _first(text: str) -> str:
-    """The beginning of a text: so many characters, or somewhat fewer where a word ends."""
-    characters = _characters(text)
-    if len(characters) <= AFTER:
-        return text
-    kept = "".join(characters[:AFTER])
+def _first(text: str, start: int) -> str:
+    """What comes from a place on: so many characters, or somewhat fewer where a word ends."""
+    end = start + _WIDEST * AFTER
+    characters = _characters(text[start:end])
+    if end >= len(text) and len(characters) <= AFTER:
+        return text[start:]
+    kept = "".join(characters[:-1][:AFTER])
     blank = max(kept.rfind(" "), kept.rfind("\n"))
     return kept[:blank] if blank > AFTER // 2 else kept

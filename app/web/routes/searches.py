@@ -29,10 +29,18 @@ class Asked:
     given: Mapping[str, list[str]]
     older: int | None
     brief: bool
+    """Whether only the first hits are shown, beside a conversation."""
+    plain: bool
+    """Whether no typed word is a filter."""
 
     def address(self, **more: str | int) -> str:
         """The address of this search, of its hits from the newest on; with more fields of another one."""
-        fields = {**({"q": self.typed} if self.typed else {}), **self.given, **more}
+        fields = {
+            **({"q": self.typed} if self.typed else {}),
+            **self.given,
+            **({"plain": 1} if self.plain else {}),
+            **more,
+        }
         return f"/search?{urlencode(fields, doseq=True)}" if fields else "/search"
 
     def value(self, name: str) -> str:
@@ -53,6 +61,7 @@ def _asked(request: Request) -> Asked:
         {name: values for name, values in given.items() if values},
         int(older) if older.removeprefix("-").isdecimal() and len(older) < 16 else None,
         "brief" in query,
+        "plain" in query,
     )
 
 
@@ -62,13 +71,13 @@ def show_search(request: Request, owner: Owner, parts: PartsOf, asked: Annotated
     zone, pages = None, pages_of(request)
     context: dict[str, Any] = {"asked": asked, "error": None, "day": lambda at: f"{at.astimezone(zone):%Y-%m-%d}"}
     with parts.database.read() as session:
-        models = models_named(session.connection())
+        models, tags = models_named(session.connection()), tags_of(session, owner)
         try:
-            search = search_of(asked.typed, asked.given, Vocabulary(models, zone))
+            vocabulary = Vocabulary(models, [tag.key for tag in tags], zone)
+            search = search_of(asked.typed, asked.given, vocabulary, plain=asked.plain)
         except Invalid as mistake:
             search, context["error"] = Search(), mistake.words
         found = Found(search) if search.empty else find(session, owner, search, models, asked.older)
-        tags = tags_of(session, owner)
     context["found"] = found
     if not by_htmx(request):
         status = 422 if context["error"] else 200
