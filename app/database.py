@@ -35,6 +35,9 @@ SCHEMA = "0011"
 """The newest migration; a test holds it equal to what Alembic finds, so that a start needs no Alembic."""
 
 
+_PATIENCE = "PRAGMA busy_timeout=5000"
+
+
 class Base(DeclarativeBase):
     """The tables. Constraints have names, so that migrations can speak of them."""
 
@@ -149,6 +152,21 @@ class Database:
             finally:
                 raw.execute("PRAGMA foreign_keys=ON")
 
+    def checkpoint(self) -> bool:
+        """Bring what was written into the database's file and empty its log, in which deleted text would last.
+
+        Whether that was done: while somebody reads what came before, it can't be, and nobody waits for it.
+        """
+        with self._writer, self._engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            raw.execute("PRAGMA busy_timeout=0")
+            try:
+                (busy, *_) = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                raw.execute(_PATIENCE)
+        return not busy
+
     def schema(self) -> str | None:
         """The migration that the tables are at; None for an empty database. Raises `Misconfigured`."""
         try:
@@ -171,7 +189,9 @@ def _prepare_connection(connection: sqlite3.Connection, _record: object) -> None
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
-    connection.execute("PRAGMA busy_timeout=5000")
+    # What is deleted is overwritten: else it could be read from the file until its place is needed again.
+    connection.execute("PRAGMA secure_delete=ON")
+    connection.execute(_PATIENCE)
 
 
 def _begin(connection: Connection) -> None:

@@ -3,11 +3,13 @@
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 import app
+from app.conversations.purger import Purger
 from app.conversations.search.index import write_index
 from app.database import Database
 from app.engines.catalog import CONCURRENCY, catalog_of
@@ -21,6 +23,7 @@ from app.generation.steering import Steering
 from app.schema import upgrade
 from app.settings import Settings
 from app.transfer.importer import Importer
+from app.transfer.queries import forget_titles
 from app.transfer.uploads import Uploads
 from app.web import assets, failures
 from app.web.access import Access, Guard, everyone_is_local
@@ -37,16 +40,21 @@ from app.web.routes import (
     generations,
     health,
     imports,
+    lists,
     messages,
     ratings,
     refreshes,
     searches,
+    selections,
     sign_in,
     steering,
+    tags,
 )
+from app.web.routes.tags import tags_of_conversation
 from app.web.screens import Screens
 from app.web.sidebar import sidebar
 from app.web.sign_ins import SignInGate, SignIns
+from app.web.zones import clock
 
 
 def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAPI:
@@ -65,6 +73,8 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         settings.root_path,
         {
             "sidebar": sidebar,
+            "clock": clock,
+            "tags_on": partial(tags_of_conversation, parts.database),
             "model": lambda: parts.catalog.state,
             "figures": figures,
             "message_chars": settings.message_chars,
@@ -73,6 +83,9 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
     )
     for router in (
         conversations.router,
+        lists.router,
+        selections.router,
+        tags.router,
         messages.router,
         branches.router,
         comparisons.router,
@@ -109,7 +122,8 @@ def _parts(settings: Settings) -> Parts:
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
     screens = Screens(events, settings.ping_s)
-    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens, importer)
+    purger = Purger(database, settings.trash_days, forget_titles)
+    return Parts(settings, defaults, database, events, catalog, recorder, runner, screens, importer, purger)
 
 
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
@@ -127,6 +141,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     parts: Parts = application.state.parts
     recover(parts.database, parts.events, parts.recorder, parts.runner)
     parts.importer.recover()
+    parts.purger.start()
     # Loading a model keeps the interpreter busy: let the first page go out before.
     begin = threading.Timer(0.2, parts.catalog.start)
     begin.daemon = True
@@ -140,6 +155,7 @@ def leave(parts: Parts) -> None:
     """Let go of readers and running answers, keeping what they have; may be called twice."""
     # The runs first: they leave off unended, where an engine closed under them would fail them.
     parts.importer.close()
+    parts.purger.close()
     parts.runner.close()
     parts.catalog.close()
     parts.events.close()

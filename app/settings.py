@@ -95,6 +95,7 @@ class Settings(BaseModel):
     import_bytes: int = Field(
         2_000_000_000, ge=1, description="the largest upload that is taken to be brought in, in bytes"
     )
+    trash_days: float = Field(30, gt=0, description="days for which deleted conversations can be brought back")
     save_s: Seconds = Field(0.02, description="seconds between two writes of what running answers made")
     pace_s: Seconds = Field(0.045, description="seconds between two frames of one stream, at least")
     ping_s: Seconds = Field(15, description="seconds after which a silent stream says that it lives")

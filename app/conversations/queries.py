@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.conversations.models import ACTIVE, Conversation, Message
@@ -27,20 +27,12 @@ class Turn:
     fresh: bool = True
 
 
-def conversations_of(session: Session, owner: str, limit: int = 200) -> Sequence[Conversation]:
-    """The owner's conversations, the most recent first."""
-    return session.scalars(
-        select(Conversation)
-        .where(Conversation.owner == owner)
-        .order_by(Conversation.updated_at.desc(), Conversation.id.desc())
-        .limit(limit)
-    ).all()
-
-
 def conversation_of(session: Session, owner: str, conversation_id: str) -> Conversation:
-    """One conversation of the owner. Raises `NotFound`."""
+    """One conversation of the owner that is not in the trash. Raises `NotFound`."""
     found = session.scalar(
-        select(Conversation).where(Conversation.id == conversation_id, Conversation.owner == owner)
+        select(Conversation).where(
+            Conversation.id == conversation_id, Conversation.owner == owner, Conversation.trashed_at.is_(None)
+        )
     )
     if found is None:
         raise NotFound("There is no such conversation. It may have been deleted.")
@@ -52,7 +44,7 @@ def message_of(session: Session, owner: str, message_id: str, *, deleted: bool =
     found = session.scalar(
         select(Message)
         .join(Conversation, Conversation.id == Message.conversation_id)
-        .where(Message.id == message_id, Conversation.owner == owner)
+        .where(Message.id == message_id, Conversation.owner == owner, Conversation.trashed_at.is_(None))
     )
     if found is None or (found.deleted_at is not None and not deleted):
         raise NotFound("There is no such message. It may have been deleted.")
@@ -135,13 +127,6 @@ def add_answer(session: Session, question: Message) -> Message:
     return _add_answer(session, question, tree.next_choice(question.id))
 
 
-def delete(session: Session, conversation: Conversation) -> None:
-    """Delete a conversation with all its messages."""
-    # SQLite follows a cascade from parent to child 1,000 deep at most, and then refuses: cut the chain before.
-    session.execute(update(Message).where(Message.conversation_id == conversation.id).values(parent_id=None))
-    session.delete(conversation)
-
-
 def continue_answer(session: Session, answer: Message) -> None:
     """Queue an answer again, to go on where it ended. Raises `Invalid` where it can't."""
     if not answer.can_continue:
@@ -151,7 +136,7 @@ def continue_answer(session: Session, answer: Message) -> None:
         raise Invalid("The conversation has gone on after this answer, so it stays as it is.")
     tree.choose(answer)
     answer.state, answer.ending, answer.error = "queued", None, None
-    session.get_one(Conversation, answer.conversation_id).updated_at = now()
+    _bring_up(session, answer.conversation_id)
 
 
 def active_answers(session: Session, conversation: Conversation) -> Sequence[Message]:
@@ -169,7 +154,12 @@ def answering(session: Session, owner: str) -> set[str]:
         session.scalars(
             select(Message.conversation_id)
             .join(Conversation, Conversation.id == Message.conversation_id)
-            .where(Conversation.owner == owner, Message.state.in_(ACTIVE), Message.deleted_at.is_(None))
+            .where(
+                Conversation.owner == owner,
+                Conversation.trashed_at.is_(None),
+                Message.state.in_(ACTIVE),
+                Message.deleted_at.is_(None),
+            )
         )
     )
 
@@ -207,9 +197,15 @@ def _add_answer(session: Session, question: Message, chosen: int = 0) -> Message
         chosen=chosen,
     )
     session.add(answer)
-    session.get_one(Conversation, question.conversation_id).updated_at = now()
+    _bring_up(session, question.conversation_id)
     session.flush()
     return answer
+
+
+def _bring_up(session: Session, conversation_id: str) -> None:
+    """A conversation that goes on is the latest one, and no longer one that was put away."""
+    conversation = session.get_one(Conversation, conversation_id)
+    conversation.updated_at, conversation.archived_at = now(), None
 
 
 def _mark(owner: str, conversation_id: str, submission: str, text: str) -> str | None:
@@ -228,4 +224,6 @@ def _made_before(session: Session, mark: str | None) -> Turn | None:
         return None
     answer = session.scalars(select(Message).where(Message.parent_id == question.id).order_by(Message.id)).first()
     conversation = session.get_one(Conversation, question.conversation_id)
+    if conversation.trashed_at is not None:
+        raise Stale("This message was sent before, and its conversation is in the trash: bring it back there.")
     return Turn(conversation, question, answer, fresh=False) if answer is not None else None

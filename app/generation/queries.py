@@ -38,7 +38,7 @@ def queue(session: Session, answer: Message) -> Generation:
 
 def run_of(session: Session, owner: str, generation_id: str) -> Run:
     """One generation of the owner, whose answer is not deleted. Raises `NotFound`."""
-    own = _runs().where(Conversation.owner == owner, Message.deleted_at.is_(None))
+    own = _runs().where(Conversation.owner == owner, Conversation.trashed_at.is_(None), Message.deleted_at.is_(None))
     row = session.execute(own.where(Generation.id == generation_id)).first()
     if row is None:
         raise NotFound("There is no such answer. It may have been deleted.")

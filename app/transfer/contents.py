@@ -42,7 +42,9 @@ def contents(database: Database, owner: str, chosen: Sequence[str] | None = None
     after = ""
     while True:
         with database.read() as session:
-            question = select(Conversation.id).where(Conversation.owner == owner, Conversation.id > after)
+            question = select(Conversation.id).where(
+                Conversation.owner == owner, Conversation.trashed_at.is_(None), Conversation.id > after
+            )
             if chosen is not None:
                 question = question.where(Conversation.id.in_(chosen))
             ids = session.scalars(question.order_by(Conversation.id).limit(_PAGE)).all()

@@ -37,6 +37,12 @@ def forget_outcomes(session: Session, import_id: str) -> None:
     session.execute(delete(Outcome).where(Outcome.import_id == import_id))
 
 
+def forget_titles(session: Session, conversation_ids: Sequence[str]) -> None:
+    """Of conversations that are deleted for good: that something came in stays told, but not what it was called."""
+    gone = Outcome.conversation_id.in_(conversation_ids)
+    session.execute(update(Outcome).where(gone).values(title="Deleted", source_id=None, conversation_id=None))
+
+
 def interrupt_all(session: Session) -> None:
     """At the start: what was being worked on when Rheo ended is not any more."""
     active = Import.state.in_(("checking", "running"))

@@ -63,6 +63,8 @@ def _apply(session: Session, owner: str, draft: Draft, at: datetime, *, dry: boo
     if present is None:
         made = None if dry else _make(session, owner, come, source_id, digest)
         return Kept("imported", come.title, messages=len(come.messages), conversation_id=made)
+    if present.trashed_at is not None:
+        return Kept("skipped", present.title, "it is in the trash: bring it back there, or delete it there first")
     if origin is not None and origin.digest == digest:
         return Kept("skipped", present.title, "it is here already, and nothing in it is new", 0, present.id)
     return _add(session, present, origin, come, digest, dry=dry)

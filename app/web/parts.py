@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.conversations.models import Conversation
+from app.conversations.purger import Purger
 from app.database import Database
 from app.engines.catalog import Catalog
 from app.errors import Busy
@@ -34,6 +35,7 @@ class Parts:
     runner: Runner
     screens: Screens
     importer: Importer
+    purger: Purger
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""

@@ -1,14 +1,23 @@
-"""What the sidebar lists: the owner's conversations by the day of their last turn, and which are being answered."""
+"""What the sidebar lists: pinned conversations, and the others by the reader's calendar, a page at a time."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from fastapi import Request
 
+from app.conversations.lists import Page, Place, listed, listed_through
 from app.conversations.models import Conversation
-from app.conversations.queries import answering, conversations_of
+from app.conversations.queries import answering
 from app.web.access import Access
 from app.web.parts import Parts
+from app.web.zones import zone_name, zone_of
+
+PAGE = 40
+"""Entries at first, and more at a time."""
+MOST = 400
+"""Entries of a sidebar that was read on in, when it is brought up to date."""
+MOST_PINNED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,34 +30,80 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Entries under one heading. Empty ones are kept: the page puts new entries into today's."""
+    """Entries under one heading."""
 
     id: str
     name: str
     entries: list[Entry] = field(default_factory=list)
 
 
-def sidebar(request: Request) -> list[Group]:
-    """The groups and their entries, the most recent first."""
+@dataclass(frozen=True, slots=True)
+class Sidebar:
+    """Groups of entries, the place after the last of them, and whether more come there."""
+
+    groups: Sequence[Group]
+    end: str
+    more: bool
+    zone: str
+    """The reader's time zone, where it is known."""
+
+    @property
+    def last(self) -> str:
+        """The id of the last group, which may go on with the next entries."""
+        return self.groups[-1].id if self.groups else ""
+
+
+def sidebar(request: Request, through: str = "") -> Sidebar:
+    """The sidebar from its top; down to a place as far as which a page has read on in it."""
     parts: Parts = request.app.state.parts
     access: Access = request.app.state.access
     owner = access(request)
+    end = Place.read(through)
     with parts.database.read() as session:
         busy = answering(session, owner)
-        entries = [Entry(row, row.id in busy) for row in conversations_of(session, owner)]
-    return grouped(entries, datetime.now().astimezone().date())
+        pinned = listed(session, owner, "pinned", MOST_PINNED)
+        page = (
+            listed_through(session, owner, "sidebar", end, MOST) if end else listed(session, owner, "sidebar", PAGE)
+        )
+    top = [Group("pinned", "Pinned", _entries(pinned, busy)), Group("today", "Today")]
+    return _sidebar(request, page, busy, top)
 
 
-def grouped(entries: list[Entry], today: date) -> list[Group]:
-    """Entries by calendar day, in the time zone of the server."""
-    groups = [
-        Group("today", "Today"),
-        Group("yesterday", "Yesterday"),
-        Group("week", "Previous 7 days"),
-        Group("older", "Older"),
-    ]
-    firsts = [today, today - timedelta(days=1), today - timedelta(days=7), date.min]
+def sidebar_after(request: Request, owner: str, parts: Parts, after: str) -> Sidebar:
+    """The next page of the sidebar."""
+    with parts.database.read() as session:
+        busy = answering(session, owner)
+        page = listed(session, owner, "sidebar", PAGE, after=Place.read(after))
+    return _sidebar(request, page, busy, [])
+
+
+def _sidebar(request: Request, page: Page, busy: set[str], top: Sequence[Group]) -> Sidebar:
+    groups = grouped(_entries(page, busy), datetime.now(UTC), zone_of(request), top)
+    return Sidebar(groups, str(page.end or ""), page.more, zone_name(request))
+
+
+def _entries(page: Page, busy: set[str]) -> list[Entry]:
+    return [Entry(row, row.id in busy) for row in page.conversations]
+
+
+def grouped(entries: Iterable[Entry], now: datetime, zone: tzinfo | None, top: Sequence[Group] = ()) -> list[Group]:
+    """Entries by calendar day in a time zone (None: the server's); those of the groups of the top come into these.
+
+    The groups of the top stay also where they are empty: the page puts new entries into today's.
+    """
+    groups = {group.id: group for group in top}
+    today = now.astimezone(zone).date()
     for entry in entries:
-        day = entry.conversation.updated_at.astimezone().date()
-        next(group for group, first in zip(groups, firsts, strict=True) if day >= first).entries.append(entry)
-    return groups
+        id_, name = _heading(entry.conversation.updated_at.astimezone(zone).date(), today)
+        groups.setdefault(id_, Group(id_, name)).entries.append(entry)
+    return list(groups.values())
+
+
+def _heading(day: date, today: date) -> tuple[str, str]:
+    if day >= today:
+        return "today", "Today"
+    if day == today - timedelta(days=1):
+        return "yesterday", "Yesterday"
+    if day >= today - timedelta(days=7):
+        return "week", "Previous 7 days"
+    return f"{day:%Y-%m}", f"{day:%B %Y}"

@@ -97,6 +97,63 @@ sidebar.addEventListener("toggle", ({ newState }) => {
   if (newState === "open") sidebar.querySelector("button, a").focus();
 });
 
+// What a menu did to an entry made the list anew: the keyboard goes on at the entry, or at the undoing.
+document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+  const source = ctx?.sourceElement;
+  if (!source?.matches?.("form.menu, #undo form, .retitle") || dialog.open) return;
+  const undo = source.matches(".menu") && document.querySelector("#undo button");
+  if (undo && sidebar.matches(":popover-open")) sidebar.hidePopover();
+  if (document.activeElement !== document.body) return;
+  const entry = source.matches(".menu") && document.getElementById(asker?.id);
+  (undo || entry || document.getElementById("composer-input")).focus({ preventScroll: true });
+});
+
+// Keys lead to what names them in its aria-keyshortcuts. What is written in a field keeps the keys of editing, and
+// the conversion of an input method all.
+document.addEventListener("keydown", (event) => {
+  if (event.isComposing || event.keyCode === 229 || dialog.open) return;
+  const { key, target } = event;
+  const held = ["Control", "Alt", "Meta", "Shift"].filter((name) => event.getModifierState(name));
+  const keys = [...held, key.length === 1 ? key.toUpperCase() : key].join("+");
+  const writing = target.matches?.("select") || (target.matches?.("input, textarea") && target.value);
+  if (writing && held.includes("Alt")) return;
+  const found = keys === "Alt+ArrowUp" ? beside(-1) : keys === "Alt+ArrowDown" ? beside(1) : named(keys);
+  if (!found) return;
+  event.preventDefault();
+  if (keys === "F2") rename(found);
+  else if (found.matches("input")) found.focus();
+  else found.click();
+});
+
+const named = (keys) => document.querySelector(`[aria-keyshortcuts~="${CSS.escape(keys)}"]`);
+
+// The conversation before or after the open one; before the first stands the new chat.
+function beside(step) {
+  const links = [...sidebar.querySelectorAll('[data-testid="new-conversation"], .conversation-link')];
+  return links[Math.max(links.findIndex((link) => link.matches("[aria-current]")), 0) + step];
+}
+
+// In the list the entry that has the focus, else what is open.
+function rename(heading) {
+  const entry = document.activeElement.closest(".entry:not(:has([aria-current]))");
+  const open = document.querySelector(".retitle input");
+  if (entry) entry.querySelector('[href$="/title"]').click();
+  else if (open) open.select();
+  else heading.dispatchEvent(new Event("rheo:rename"));
+}
+
+document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+  if (ctx?.sourceElement?.matches?.("h1")) document.querySelector(".retitle input")?.select();
+});
+document.addEventListener("keydown", ({ target, key, isComposing }) => {
+  if (key !== "Escape" || isComposing || !target.matches?.(".retitle input")) return;
+  target.form.remove();
+  document.getElementById("composer-input").focus();
+});
+document.addEventListener("focusout", ({ target }) => {
+  if (target.matches?.(".retitle input") && target.value === target.defaultValue && document.hasFocus()) target.form?.remove();
+});
+
 // A question is changed within its bubble; left, the bubble is as it was.
 document.addEventListener("click", (event) => {
   const cancel = event.target.closest("[data-cancel]");
@@ -157,7 +214,7 @@ box?.addEventListener("compositionend", () => box.dispatchEvent(new Event("input
 // Down from the box through the hits and up again; Escape empties the box.
 document.addEventListener("keydown", (event) => {
   if (event.isComposing || !box?.form || !["ArrowDown", "ArrowUp", "Escape"].includes(event.key)) return;
-  const places = [box, ...document.querySelectorAll("#found [data-testid='search-hit'], #older a")];
+  const places = [box, ...document.querySelectorAll("#found [data-testid='search-hit'], #older-hits a")];
   const at = places.indexOf(event.target);
   if (at < 0) return;
   event.preventDefault();

@@ -21,6 +21,7 @@ function refresh() {
     leaf: asked,
     state: document.getElementById(`message-${asked}`)?.dataset.state ?? "",
     forks: forks(),
+    through: document.getElementById("through")?.value ?? "",
   });
   htmx.ajax("GET", `${main.dataset.refresh}?${query}`, { source: main, target: main, swap: "none" });
 }
@@ -44,6 +45,8 @@ document.addEventListener("htmx:finally:request", ({ target, detail: { ctx } }) 
   else if (ctx.request.method === "POST" && ctx.response?.raw.ok && !ctx.sourceElement.closest("[data-quiet]")) channel?.postMessage("news");
   if (behind) refresh();
 });
+// Not till now did the server learn in which time zone this browser is.
+if ("moved" in document.documentElement.dataset && document.querySelector(".conversation-link")) refresh();
 document.addEventListener("rheo:cancel", () => behind && refresh());
 
 document.addEventListener("htmx:sse:close", () => channel?.postMessage("news"));

@@ -336,18 +336,23 @@ def test_a_selection_holds_the_chosen_ones_and_no_choice_all(rheo: Running) -> N
     bring_in(rheo, as_file([chat(n, f"question {n}", f"answer {n}") for n in range(5)]))
     chosen = [by_title(rheo, f"Chat {n}").id for n in (1, 3)]
     page = rheo.page("/export")
-    boxes = page.all("input", name="conversation")
+    boxes = rheo.page("/conversations").all("input", name="conversation")
     assert {box["value"] for box in boxes} == {row.id for row in rheo.conversations()}
+    picked = parse(rheo.client.post("/export", data={"conversation": chosen}).text)
+    assert [field["value"] for field in picked.all("input", name="conversation")] == chosen
+    assert picked.one("form", class_="dialog-form")["method"] == "post"
     addresses = [button.get("formaction") or "/export.zip" for button in page.all("button")]
     assert {"/export.zip", "/export.md", "/export.json", "/export.html", "/export.txt"} <= set(addresses)
     for address in addresses:
         every = rheo.client.get(address)
         some_of_them = rheo.client.get(address, params={"conversation": chosen})
+        posted = rheo.client.post(address, data={"conversation": chosen})
         assert every.status_code == some_of_them.status_code == 200
         assert "attachment" in every.headers["content-disposition"]
         if address.endswith((".md", ".json", ".html", ".txt", "t.jsonl")):
             assert [f"question {n}" in every.text for n in range(5)] == [True] * 5
-            assert [f"question {n}" in some_of_them.text for n in range(5)] == [False, True, False, True, False]
+            for some in (some_of_them, posted):
+                assert [f"question {n}" in some.text for n in range(5)] == [False, True, False, True, False]
 
 
 def test_the_menu_of_a_conversation_leads_to_its_exports(rheo: Running) -> None:

@@ -162,10 +162,21 @@ def test_e24_an_answer_that_was_exported_in_its_middle_grows(rheo: Running) -> N
     assert [(row.text, row.state) for row in rheo.messages()] == [("One", "finished"), ("It was night.", "finished")]
 
 
-def test_e24_a_conversation_that_was_deleted_here_comes_back_when_it_is_brought_in(rheo: Running) -> None:
-    bring_in(rheo, as_file([chat(1, "One", "Two")]))
+def test_e24_a_conversation_in_the_trash_stays_there_and_one_that_is_gone_for_good_comes_in_again(
+    rheo: Running,
+) -> None:
+    first = bring_in(rheo, as_file([chat(1, "One", "Two")]))
+    title = rheo.conversations()[0].title
     rheo.client.post(f"/conversations/{rheo.conversations()[0].id}/deletion")
+    again = bring_in(rheo, as_file([chat(1, "One", "Two", "Three", "Four")]))
+    assert again.counts == (0, 0, 1)
+    assert "it is in the trash" in again.reasons[0]
+    assert len(rheo.messages()) == 2
+    rheo.client.post("/trash/emptying")
+    until(lambda: not rheo.conversations())
     assert bring_in(rheo, as_file([chat(1, "One", "Two")])).counts == (1, 0, 0)
+    # The reports of before tell that something came in, but not what it was called.
+    assert title not in rheo.client.get(first.path).text
 
 
 def test_a_broken_conversation_stops_no_other_and_says_why(rheo: Running) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from dom import parse
 from serving import HTMX, Running, Serve, Turn, serving
+from waiting import until
 
 from app.transfer.models import Rating
 
@@ -69,4 +70,6 @@ def test_a_rating_goes_with_its_conversation(turn: Turn) -> None:
     rheo = turn.server
     rheo.client.post(f"/messages/{turn.answer_id}/rating", data={"rating": "good"})
     rheo.client.post(f"{turn.path}/deletion")
-    assert ratings(rheo) == []
+    assert len(ratings(rheo)) == 1
+    rheo.client.post("/trash/emptying")
+    until(lambda: ratings(rheo) == [])

@@ -1,19 +1,19 @@
-"""Conversations: the new chat, one conversation, its title, its deletion."""
+"""Conversations: the new chat, one conversation, its title."""
 
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.conversations.models import Conversation, Message
-from app.conversations.queries import active_answers, conversation_of, delete, message_of, start_conversation
+from app.conversations.queries import conversation_of, message_of, start_conversation
 from app.errors import AppError, Invalid, NotFound
-from app.generation.queries import latest_of, queue
+from app.generation.queries import queue
 from app.web.access import Owner
 from app.web.contexts import LATER, check_alone, gauge
 from app.web.failures import failure
@@ -22,6 +22,7 @@ from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
 from app.web.steering_forms import ChosenSteering, carried
 from app.web.transcripts import NEWEST, Window, shown
+from app.web.trashed import Trashed, trashed_of
 
 router = APIRouter()
 
@@ -39,8 +40,9 @@ OwnConversation = Annotated[Conversation, Depends(_own_conversation)]
 
 
 @router.get("/")
-def show_new_conversation(request: Request, parts: PartsOf) -> Response:
-    return new_conversation_page(request, parts)
+def show_new_conversation(request: Request, owner: Owner, parts: PartsOf, trashed: str = "") -> Response:
+    """A new chat; `trashed` is what was put into the trash just now, which can be undone."""
+    return new_conversation_page(request, parts, trashed=trashed_of(parts, owner, trashed))
 
 
 @router.post("/conversations")
@@ -105,7 +107,10 @@ def show_conversation(
 
 
 @router.get("/conversations/{conversation_id}/title")
-def show_title(request: Request, conversation: OwnConversation) -> Response:
+def show_title(request: Request, conversation: OwnConversation, here: bool = False) -> Response:
+    """The form that renames: in a dialog, in the place of the heading, or as a page of its own."""
+    if here and by_htmx(request):
+        return pages_of(request).partial("conversations/_heading_form.html", conversation=conversation)
     return _dialog(request, "title", conversation)
 
 
@@ -119,29 +124,6 @@ def change_title(
     if by_htmx(request):
         return pages_of(request).partial("conversations/_renamed.html", conversation=conversation)
     return pages_of(request).see(f"/conversations/{conversation_id}")
-
-
-@router.get("/conversations/{conversation_id}/deletion")
-def show_deletion(request: Request, conversation: OwnConversation) -> Response:
-    """Asks whether the conversation is to be deleted."""
-    return _dialog(request, "deletion", conversation)
-
-
-@router.post("/conversations/{conversation_id}/deletion")
-def delete_conversation(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
-    with parts.database.write() as session:
-        conversation = conversation_of(session, owner, conversation_id)
-        running = latest_of(session, active_answers(session, conversation))
-        delete(session, conversation)
-    for generation in running.values():
-        parts.runner.cancel(generation.id)
-    start = parts.settings.root_path + "/"
-    if not by_htmx(request):
-        return pages_of(request).see("/")
-    response = pages_of(request).partial("conversations/_deleted.html", conversation=conversation)
-    if urlsplit(request.headers.get("hx-current-url", "")).path.endswith(f"/conversations/{conversation_id}"):
-        response.headers["HX-Redirect"] = start
-    return response
 
 
 def conversation_page(
@@ -173,6 +155,7 @@ def conversation_page(
         running=page.running,
         leaf=page.leaf,
         undo=undo,
+        trashed=None,
         query=f"?{query}" if query else "",
         gauge=LATER
         if page.messages is None
@@ -200,6 +183,8 @@ def new_conversation_page(
     draft: str = "",
     error: AppError | None = None,
     chosen: Mapping[str, Any] | None = None,
+    *,
+    trashed: Trashed | None = None,
 ) -> Response:
     """The page of a chat that is not begun; with what could not be sent, and why, and how it is to be steered."""
     return _show(
@@ -212,6 +197,7 @@ def new_conversation_page(
         running=None,
         leaf="",
         undo=None,
+        trashed=trashed,
         query="",
         gauge=gauge(parts, chosen, draft=draft),
         chosen=carried(chosen or {}),

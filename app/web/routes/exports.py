@@ -1,6 +1,6 @@
 """Exports: one conversation, some of them or all, as files in several formats."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response, StreamingResponse
 
-from app.conversations.queries import conversation_of, conversations_of
+from app.conversations.queries import conversation_of
 from app.database import now
 from app.errors import NotFound
 from app.transfer.contents import Content, at, contents, note_on, said_by
@@ -18,7 +18,8 @@ from app.web.access import Owner
 from app.web.assets import Assets
 from app.web.bodies import body
 from app.web.pages import Pages, by_htmx, pages_of
-from app.web.parts import PartsOf
+from app.web.parts import Parts, PartsOf
+from app.web.selected import Chosen
 
 router = APIRouter()
 
@@ -87,11 +88,15 @@ def export_conversation(
 
 
 @router.get("/export")
-def show_exports(request: Request, owner: Owner, parts: PartsOf) -> Response:
-    """Choose conversations and a format."""
-    with parts.database.read() as session:
-        rows = conversations_of(session, owner)
-    return pages_of(request).page(request, "exports/new.html", conversations=rows, formats=FORMATS)
+def show_exports(request: Request) -> Response:
+    """The formats that all conversations can be taken out in."""
+    return pages_of(request).page(request, "exports/new.html", chosen=[], formats=FORMATS)
+
+
+@router.post("/export")
+def show_chosen_exports(request: Request, chosen: Chosen) -> Response:
+    """The formats that a selection can be taken out in."""
+    return pages_of(request).page(request, "exports/new.html", chosen=chosen, formats=FORMATS)
 
 
 @router.get("/export.{ending}")
@@ -103,6 +108,18 @@ def export_conversations(
     conversation: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
     """All conversations, or those that are named."""
+    return _conversations(request, owner, parts, ending, conversation)
+
+
+@router.post("/export.{ending}")
+def export_chosen(request: Request, owner: Owner, parts: PartsOf, ending: str, chosen: Chosen) -> Response:
+    """The conversations of a selection, which may be more than an address holds."""
+    return _conversations(request, owner, parts, ending, chosen or None)
+
+
+def _conversations(
+    request: Request, owner: str, parts: Parts, ending: str, conversation: Sequence[str] | None
+) -> Response:
     title = f"Rheo {now():%Y-%m-%d}"
 
     def read() -> Iterator[Content]:

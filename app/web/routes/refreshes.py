@@ -24,6 +24,8 @@ class Seen(BaseModel):
     leaf: str = ""
     state: str = ""
     forks: str | None = None
+    through: str = ""
+    """How far the page has read on in the sidebar."""
 
 
 @router.get("/refresh")
@@ -31,13 +33,14 @@ def show_refresh(request: Request, owner: Owner, parts: PartsOf, seen: Annotated
     """Bring a page up to date."""
     pages = pages_of(request)
     if not seen.conversation:
-        return pages.partial("conversations/_refreshed.html", request=request, open="")
+        return pages.partial("conversations/_refreshed.html", request=request, open="", through=seen.through)
     try:
         with parts.database.read() as session:
             # On the branch that the page shows: another tab's choice must not pull this one away.
             page = shown(parts, session, conversation_of(session, owner, seen.conversation), through=seen.leaf)
     except NotFound:
-        return pages.partial("conversations/_refreshed.html", "conversations/_gone.html", request=request, open="")
+        names = ["conversations/_refreshed.html", "conversations/_gone.html"]
+        return pages.partial(*names, request=request, open="", through=seen.through)
     names = ["conversations/_refreshed.html", "conversations/_retitled.html"]
     if _behind(seen, page):
         names.append("messages/_caught_up.html")
@@ -45,6 +48,7 @@ def show_refresh(request: Request, owner: Owner, parts: PartsOf, seen: Annotated
         *names,
         request=request,
         open=seen.conversation,
+        through=seen.through,
         page=page,
         conversation=page.conversation,
         bubbles=page.bubbles,

@@ -17,6 +17,7 @@ from app.errors import Invalid
 from app.web.access import Owner
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import PartsOf
+from app.web.zones import zone_of
 
 router = APIRouter()
 
@@ -68,7 +69,7 @@ def _asked(request: Request) -> Asked:
 @router.get("/search")
 def show_search(request: Request, owner: Owner, parts: PartsOf, asked: Annotated[Asked, Depends(_asked)]) -> Response:
     """The hits: a page; for one that is open its hits alone, or the next of them."""
-    zone, pages = None, pages_of(request)
+    zone, pages = zone_of(request), pages_of(request)
     context: dict[str, Any] = {"asked": asked, "error": None, "day": lambda at: f"{at.astimezone(zone):%Y-%m-%d}"}
     with parts.database.read() as session:
         models, tags = models_named(session.connection()), tags_of(session, owner)

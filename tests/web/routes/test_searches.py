@@ -298,7 +298,7 @@ def test_all_hits_come_once_over_the_pages(server: Serve) -> None:
     while path:
         page = rheo.page(path)
         seen += [rheo.message(hit["data-message-id"]).text for hit in page.test_ids("search-hit")]
-        links = [link["href"] for older in page.all(id_="older") for link in older.all("a")]
+        links = [link["href"] for older in page.all(id_="older-hits") for link in older.all("a")]
         path = links[0] if links else ""
     assert sorted(seen) == sorted(texts_in)
 
@@ -323,8 +323,8 @@ def test_a_search_that_would_take_long_says_how_far_it_has_looked(
     page = looked_for(rheo, "a) role:user")
     assert "Nothing found back to 2025-08-24" in count(page)
     seen = []
-    while page.all(id_="older"):
-        page = rheo.page(page.one(id_="older").one("a")["href"])
+    while page.all(id_="older-hits"):
+        page = rheo.page(page.one(id_="older-hits").one("a")["href"])
         seen += page.test_ids("search-hit")
     assert len(seen) == 1
 

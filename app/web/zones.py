@@ -1,0 +1,29 @@
+"""The reader's time zone, as the browser names it in a cookie; without scripts it is the server's."""
+
+from datetime import datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from fastapi import Request
+
+COOKIE = "rheo_zone"
+
+
+def zone_name(request: Request) -> str:
+    """The zone that the browser names; empty where it names none, or none that is known here."""
+    name = request.cookies.get(COOKIE, "")
+    try:
+        return ZoneInfo(name).key if name else ""
+    except (KeyError, ValueError, OSError):  # no such zone, no name of a zone, a folder of zones
+        return ""
+
+
+def zone_of(request: Request) -> tzinfo | None:
+    """The zone in which the reader's days begin; None for the server's."""
+    name = zone_name(request)
+    return ZoneInfo(name) if name else None
+
+
+def clock(request: Request, moment: datetime) -> str:
+    """A moment as the reader's clock shows it."""
+    there = moment.astimezone(zone_of(request))
+    return f"{there.day} {there:%b %Y %H:%M}"
