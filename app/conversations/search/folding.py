@@ -14,12 +14,16 @@ _UNSEEN = re.compile(
     "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]+"
 )
 # What no normal form takes apart, and what phones write in the place of what keyboards do.
-_ALIKE = str.maketrans("łøđħŧıð‘’‚‛′“”„‟″‐‒–—―−", "lodhtid'''''\"\"\"\"\"------") | {
-    0xE6: "ae",
-    0x153: "oe",
-    0xFE: "th",
+_ALIKE = {
+    **dict(zip("łøđħŧıð", "lodhtid", strict=True)),
+    **dict.fromkeys("‘’‚‛′", "'"),
+    **dict.fromkeys("“”„‟″", '"'),
+    **dict.fromkeys("‐‒–—―−", "-"),
+    "æ": "ae",
+    "œ": "oe",
+    "þ": "th",
 }
-_HAS_ALIKE = re.compile(f"[{''.join(map(chr, _ALIKE))}]")
+_HAS_ALIKE = re.compile(f"[{''.join(_ALIKE)}]")
 _CHUNK = 256
 # A place before a character that takes part in no other: there a text may be cut and folded in parts.
 _CUT = regex.compile(r"(?=[^\p{M}\uff9e\uff9f\u1160-\u11ff\ud7b0-\ud7ff])")
@@ -30,8 +34,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     apart = _UNSEEN.sub("", unicodedata.normalize("NFKD", text)).casefold()
-    if _HAS_ALIKE.search(apart):
-        apart = apart.translate(_ALIKE)
+    apart = _HAS_ALIKE.sub(lambda found: _ALIKE[found[0]], apart)
     # Kana and Hangul, which the first form takes apart, are whole again: their marks are no accents.
     return unicodedata.normalize("NFC", apart)
 

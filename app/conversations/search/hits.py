@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.conversations.models import Message
 from app.conversations.search.candidates import candidates
-from app.conversations.search.folding import Folded
+from app.conversations.search.folding import Folded, fold
 from app.conversations.search.searches import Search
 from app.conversations.search.snippets import Piece, found_in, marked, snippet
 
@@ -22,7 +22,7 @@ HITS, GROUPS, IN_ONE = 30, 15, 3
 """Shown at a time: messages, conversations, and messages of one conversation."""
 TITLES = 5
 """Conversations that come first because they are called so."""
-EFFORT = 12_000
+EFFORT = 6_000
 """How many candidates are looked at. One whose text is read counts as several, a long text as more."""
 _READING, _CHARACTERS = 5, 1_000
 
@@ -75,8 +75,8 @@ class Found:
 
     def add(self, row: Row[Any]) -> None:
         """Keep a candidate, if it has what is looked for."""
-        text, words = Folded(row.text), self.search.words
-        if not found_in(text.text, words):
+        words = self.search.words
+        if not found_in(fold(row.text), words):
             return
         group = self.groups.get(row.conversation_id)
         if group is None:
@@ -85,7 +85,7 @@ class Found:
         if row.message_id is None:
             return
         if len(group.hits) < IN_ONE or self.search.conversation:
-            group.hits.append(Hit(row.message_id, row.role, row.created_at, snippet(text, words)))
+            group.hits.append(Hit(row.message_id, row.role, row.created_at, snippet(Folded(row.text), words)))
         else:
             group.more += 1
 
