@@ -24,7 +24,7 @@ _ALIKE = {
     "þ": "th",
 }
 _HAS_ALIKE = re.compile(f"[{''.join(_ALIKE)}]")
-_CHUNK = 256
+_CHUNK = 64
 # A place before a character that takes part in no other: there a text may be cut and folded in parts.
 _CUT = regex.compile(r"(?=[^\p{M}\uff9e\uff9f\u1160-\u11ff\ud7b0-\ud7ff])")
 

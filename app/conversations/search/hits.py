@@ -18,7 +18,7 @@ from app.conversations.search.folding import Folded, fold
 from app.conversations.search.searches import Search
 from app.conversations.search.snippets import Piece, found_in, marked, snippet
 
-HITS, GROUPS, IN_ONE = 30, 15, 3
+HITS, GROUPS, IN_ONE = 24, 12, 3
 """Shown at a time: messages, conversations, and messages of one conversation."""
 TITLES = 5
 """Conversations that come first because they are called so."""
