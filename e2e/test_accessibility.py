@@ -114,7 +114,7 @@ def test_axe_the_dialogs_and_the_menu(rheo: Rheo, chat: Chat, page: Page) -> Non
     more = page.locator("[aria-current=page] ~ .entry-more")
     more.click()
     check(page, widths=[WIDE])
-    for item in ("Rename", "Delete"):
+    for item in ("Rename", "Tags"):
         if not page.get_by_role("link", name=item, exact=True).is_visible():
             more.click()
         page.get_by_role("link", name=item, exact=True).click()
@@ -163,7 +163,10 @@ def test_axe_the_pages_without_a_chat(rheo: Rheo, chat: Chat, page: Page, compla
     there = page.url
     for address in (
         f"{there}/title",
-        f"{there}/deletion",
+        f"{there}/tags",
+        f"{rheo.url}/conversations",
+        f"{rheo.url}/archive",
+        f"{rheo.url}/export",
         f"{there}/steering",
         f"{rheo.url}/conversations/none",
         f"{rheo.url}/nowhere",

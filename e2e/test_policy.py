@@ -86,8 +86,7 @@ def test_a_whole_visit_breaks_no_policy_and_asks_no_other_host(rheo: Rheo, chat:
     page.keyboard.press("Enter")
     expect(page.get_by_test_id("conversation-title")).to_have_text("Renamed")
     page.locator("[aria-current=page] ~ .entry-more").click()
-    page.get_by_role("link", name="Delete", exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_test_id("conversation-title")).to_have_text("New chat")
 
 
@@ -108,7 +107,9 @@ def test_no_page_has_an_inline_script_or_style(start_rheo, chat: Chat, page: Pag
         page.request.get(there),
         page.request.get(there, headers=htmx),
         page.request.get(f"{there}/title"),
-        page.request.get(f"{there}/deletion", headers=htmx),
+        page.request.get(f"{there}/tags", headers=htmx),
+        page.request.get(f"{rheo.url}/conversations"),
+        page.request.get(f"{rheo.url}/trash"),
         page.request.get(f"{rheo.url}/refresh?conversation={there.rpartition('/')[2]}", headers=htmx),
         page.request.get(f"{rheo.url}/messages/{question}/revision"),
         page.request.get(f"{rheo.url}/messages/{question}/revision", headers=htmx),

@@ -53,7 +53,7 @@ def test_rename_by_keyboard_only(rheo: Rheo, chat: Chat, page: Page) -> None:
 
 def test_escape_leaves_everything_as_it_was(rheo: Rheo, chat: Chat, page: Page) -> None:
     begin(rheo, chat, "Stays as it is")
-    for item in ("Rename", "Delete"):
+    for item in ("Rename", "Tags"):
         open_menu_by_keyboard(page, "Stays as it is")
         choose_by_keyboard(page, item)
         expect(page.get_by_role("dialog")).to_be_visible()
@@ -62,7 +62,7 @@ def test_escape_leaves_everything_as_it_was(rheo: Rheo, chat: Chat, page: Page) 
         expect(more(page, "Stays as it is")).to_be_focused()
     open_menu_by_keyboard(page, "Stays as it is")
     page.keyboard.press("Escape")
-    expect(page.get_by_role("link", name="Delete", exact=True)).to_have_count(0)
+    expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
     expect(more(page, "Stays as it is")).to_be_focused()
     page.reload()
     expect(page.get_by_test_id("conversation-title")).to_have_text("Stays as it is")
@@ -82,24 +82,19 @@ def test_a_title_that_cant_be_kept_is_told_in_the_dialog(rheo: Rheo, chat: Chat,
     expect(page.get_by_test_id("conversation-title")).to_have_text("Fine")
 
 
-def test_delete_asks_first_and_leads_to_a_new_chat(rheo: Rheo, chat: Chat, page: Page) -> None:
+def test_delete_leads_to_a_new_chat_and_undo_back(rheo: Rheo, chat: Chat, page: Page) -> None:
     begin(rheo, chat, "To be deleted")
     there = page.url
     open_menu_by_keyboard(page, "To be deleted")
     choose_by_keyboard(page, "Delete")
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Delete the conversation?")
-    expect(dialog).to_contain_text("“To be deleted” and all its messages will be gone.")
-    expect(dialog.get_by_text("Cancel")).to_be_focused()  # a second Enter must not delete
-    page.keyboard.press("Enter")
-    expect(dialog).to_have_count(0)
-    expect(entry(page, "To be deleted")).to_have_count(1)
-    open_menu_by_keyboard(page, "To be deleted")
-    choose_by_keyboard(page, "Delete")
-    dialog.get_by_role("button", name="Delete").press("Enter")
     expect(page.get_by_test_id("conversation-title")).to_have_text("New chat")
+    expect(page.get_by_text("“To be deleted” is in the trash.")).to_be_visible()
     expect(entry(page, "To be deleted")).to_have_count(0)
     assert page.request.get(there).status == 404
+    page.get_by_test_id("undo").press("Enter")
+    expect(page).to_have_url(there)
+    expect(entry(page, "To be deleted")).to_have_count(1)
+    expect(page.get_by_test_id("undo")).to_have_count(0)
 
 
 def test_deleting_another_conversation_leaves_the_open_one(rheo: Rheo, chat: Chat, page: Page) -> None:
@@ -108,10 +103,13 @@ def test_deleting_another_conversation_leaves_the_open_one(rheo: Rheo, chat: Cha
     chat.box.fill("a draft")
     open_menu_by_keyboard(page, "The other one")
     choose_by_keyboard(page, "Delete")
-    page.get_by_role("dialog").get_by_role("button", name="Delete").press("Enter")
     expect(entry(page, "The other one")).to_have_count(0)
-    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_test_id("undo")).to_be_focused()
     expect(page.get_by_test_id("conversation-title")).to_have_text("The open one")
+    page.keyboard.press("Enter")
+    expect(entry(page, "The other one")).to_have_count(1)
+    expect(page.get_by_test_id("undo")).to_have_count(0)
+    expect(chat.box).to_be_focused()
     expect(chat.box).to_have_value("a draft")
 
 
@@ -133,9 +131,9 @@ def test_g07_titles_are_text_in_every_place(rheo: Rheo, chat: Chat, page: Page, 
             expect(tab.get_by_test_id("conversation-title").locator("*")).to_have_count(0)
             expect(tab.locator(".conversation-link[aria-current=page] *")).to_have_count(0)
         page.locator("[aria-current=page] ~ .entry-more").click()
-        page.get_by_role("link", name="Delete", exact=True).click()
-        expect(page.get_by_role("dialog")).to_contain_text(f"“{title}” and all its messages")
-        expect(page.get_by_role("dialog").get_by_text("and all its messages").locator("*")).to_have_count(0)
+        page.get_by_role("link", name="Tags", exact=True).click()
+        expect(page.get_by_role("dialog").get_by_text(title, exact=True)).to_be_visible()
+        expect(page.get_by_role("dialog").get_by_text(title, exact=True).locator("*")).to_have_count(0)
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
         if not title.startswith("<"):
@@ -177,8 +175,10 @@ def test_conversations_stand_under_their_days(start_rheo, chat: Chat, page: Page
     database.close()
     page.reload()
     sidebar = page.get_by_test_id("sidebar")
-    expect(sidebar.get_by_role("heading")).to_have_text(["Today", "Yesterday", "Previous 7 days", "Older"])
-    for heading, name in zip(("Today", "Yesterday", "Previous 7 days", "Older"), ages, strict=True):
+    month = f"{noon - timedelta(days=40):%B %Y}"
+    headings = ["Today", "Yesterday", "Previous 7 days", month]
+    expect(sidebar.get_by_role("heading")).to_have_text(headings)
+    for heading, name in zip(headings, ages, strict=True):
         group = sidebar.get_by_role("region", name=heading, exact=True)
         expect(group.get_by_test_id("conversation-link")).to_have_text([name])
     # Speaking in an old one brings it to today.
@@ -187,7 +187,7 @@ def test_conversations_stand_under_their_days(start_rheo, chat: Chat, page: Page
     chat.ask("Once more")
     today = sidebar.get_by_role("region", name="Today", exact=True)
     expect(today.get_by_test_id("conversation-link")).to_have_text(["of last month", "of today"])
-    expect(sidebar.get_by_role("region", name="Older", exact=True)).to_be_hidden()
+    expect(sidebar.get_by_role("region", name=month, exact=True)).to_be_hidden()
     chat.wait("finished")
 
 
@@ -254,10 +254,10 @@ def open_menu_by_keyboard(page: Page, title: str) -> None:
 
 def choose_by_keyboard(page: Page, item: str) -> None:
     """Tab to an item of the open menu and take it."""
-    link = page.get_by_role("link", name=item, exact=True)
-    for _ in range(3):
+    wanted = page.get_by_role("link", name=item, exact=True).or_(page.get_by_role("button", name=item, exact=True))
+    for _ in range(6):
         page.keyboard.press("Tab")
-        if link.evaluate("link => link === document.activeElement"):
+        if wanted.evaluate("wanted => wanted === document.activeElement"):
             break
-    expect(link).to_be_focused()
+    expect(wanted).to_be_focused()
     page.keyboard.press("Enter")

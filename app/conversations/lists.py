@@ -15,6 +15,9 @@ Listing = Literal["sidebar", "pinned", "history", "archive", "trash"]
 """`sidebar` is what is neither pinned nor archived, `history` what is not archived."""
 
 
+_FEW = 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A place in a list, after one of its conversations: it stays right whatever comes in above it."""
@@ -29,6 +32,8 @@ class Place:
     def read(cls, text: str) -> Self | None:
         """A place as it was written; None for what is none, which is the beginning of a list."""
         moment, _, id_ = text.partition("-")
+        if not id_:
+            return None
         try:
             return cls(datetime.strptime(moment, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC), id_)
         except ValueError:
@@ -48,7 +53,7 @@ def listed(
     session: Session, owner: str, listing: Listing, size: int, *, after: Place | None = None, tag: Tag | None = None
 ) -> Page:
     """The conversations of a list that follow a place, or its first ones; the latest come first."""
-    rows = session.scalars(_list(owner, listing, after=after, tag=tag).limit(size + 1)).all()
+    rows = session.scalars(_list(owner, listing, after=after).where(*_tagged(session, tag)).limit(size + 1)).all()
     return _page(listing, rows[:size], more=len(rows) > size)
 
 
@@ -63,20 +68,25 @@ def listed_through(session: Session, owner: str, listing: Listing, end: Place, m
 
 
 def _list(
-    owner: str, listing: Listing, *, after: Place | None = None, through: Place | None = None, tag: Tag | None = None
+    owner: str, listing: Listing, *, after: Place | None = None, through: Place | None = None
 ) -> Select[Conversation]:
     column = _order(listing)
     question = select(Conversation).where(Conversation.owner == owner, *_belongs(listing))
-    if tag is not None:
-        question = question.where(
-            Conversation.id.in_(select(Tagging.conversation_id).where(Tagging.tag_id == tag.id))
-        )
     place = tuple_(column, Conversation.id)
     if after is not None:
         question = question.where(place < _bound(after))
     if through is not None:
         question = question.where(place >= _bound(through))
     return question.order_by(column.desc(), Conversation.id.desc())
+
+
+def _tagged(session: Session, tag: Tag | None) -> list[ColumnElement[bool]]:
+    """Only what has a tag. One that few have names them: to look for these in a long list would take its length."""
+    if tag is None:
+        return []
+    tagged = select(Tagging.conversation_id).where(Tagging.tag_id == tag.id)
+    few = session.scalars(tagged.limit(_FEW + 1)).all()
+    return [Conversation.id.in_(few if len(few) <= _FEW else tagged)]
 
 
 def _belongs(listing: Listing) -> list[ColumnElement[bool]]:
@@ -92,7 +102,11 @@ def _belongs(listing: Listing) -> list[ColumnElement[bool]]:
 
 
 def _order(listing: Listing) -> InstrumentedAttribute[Any]:
-    special = {"pinned": Conversation.pinned_at, "trash": Conversation.trashed_at}
+    special = {
+        "pinned": Conversation.pinned_at,
+        "archive": Conversation.archived_at,
+        "trash": Conversation.trashed_at,
+    }
     return special.get(listing, Conversation.updated_at)
 
 

@@ -11,11 +11,11 @@ from app.conversations.models import Conversation
 from app.conversations.queries import answering
 from app.web.access import Access
 from app.web.parts import Parts
-from app.web.zones import zone_name, zone_of
+from app.web.zones import zone_of
 
-PAGE = 40
+PAGE = 30
 """Entries at first, and more at a time."""
-MOST = 400
+MOST = 200
 """Entries of a sidebar that was read on in, when it is brought up to date."""
 MOST_PINNED = 100
 
@@ -44,8 +44,8 @@ class Sidebar:
     groups: Sequence[Group]
     end: str
     more: bool
-    zone: str
-    """The reader's time zone, where it is known."""
+    offset: int
+    """How far the clock by which it is grouped is before UTC, in minutes."""
 
     @property
     def last(self) -> str:
@@ -78,8 +78,10 @@ def sidebar_after(request: Request, owner: str, parts: Parts, after: str) -> Sid
 
 
 def _sidebar(request: Request, page: Page, busy: set[str], top: Sequence[Group]) -> Sidebar:
-    groups = grouped(_entries(page, busy), datetime.now(UTC), zone_of(request), top)
-    return Sidebar(groups, str(page.end or ""), page.more, zone_name(request))
+    zone, now = zone_of(request), datetime.now(UTC)
+    offset = now.astimezone(zone).utcoffset() or timedelta()
+    groups = grouped(_entries(page, busy), now, zone, top)
+    return Sidebar(groups, str(page.end or ""), page.more, offset // timedelta(minutes=1))
 
 
 def _entries(page: Page, busy: set[str]) -> list[Entry]:

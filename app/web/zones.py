@@ -8,19 +8,13 @@ from fastapi import Request
 COOKIE = "rheo_zone"
 
 
-def zone_name(request: Request) -> str:
-    """The zone that the browser names; empty where it names none, or none that is known here."""
+def zone_of(request: Request) -> tzinfo | None:
+    """The zone in which the reader's days begin; None for the server's, where the browser names none."""
     name = request.cookies.get(COOKIE, "")
     try:
-        return ZoneInfo(name).key if name else ""
+        return ZoneInfo(name) if name else None
     except (KeyError, ValueError, OSError):  # no such zone, no name of a zone, a folder of zones
-        return ""
-
-
-def zone_of(request: Request) -> tzinfo | None:
-    """The zone in which the reader's days begin; None for the server's."""
-    name = zone_name(request)
-    return ZoneInfo(name) if name else None
+        return None
 
 
 def clock(request: Request, moment: datetime) -> str:

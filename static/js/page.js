@@ -147,8 +147,9 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
 });
 document.addEventListener("keydown", ({ target, key, isComposing }) => {
   if (key !== "Escape" || isComposing || !target.matches?.(".retitle input")) return;
-  target.form.remove();
+  const { form } = target;
   document.getElementById("composer-input").focus();
+  form.remove();
 });
 document.addEventListener("focusout", ({ target }) => {
   if (target.matches?.(".retitle input") && target.value === target.defaultValue && document.hasFocus()) target.form?.remove();

@@ -45,8 +45,9 @@ document.addEventListener("htmx:finally:request", ({ target, detail: { ctx } }) 
   else if (ctx.request.method === "POST" && ctx.response?.raw.ok && !ctx.sourceElement.closest("[data-quiet]")) channel?.postMessage("news");
   if (behind) refresh();
 });
-// Not till now did the server learn in which time zone this browser is.
-if ("moved" in document.documentElement.dataset && document.querySelector(".conversation-link")) refresh();
+// Not till now did the server learn in which time zone this browser is: the days of the list may be others.
+const offset = document.getElementById("older").dataset.offset;
+if ("moved" in document.documentElement.dataset && Number(offset) !== -new Date().getTimezoneOffset()) refresh();
 document.addEventListener("rheo:cancel", () => behind && refresh());
 
 document.addEventListener("htmx:sse:close", () => channel?.postMessage("news"));

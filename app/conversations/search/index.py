@@ -56,6 +56,22 @@ def write_index(connection: Connection) -> None:
         _many(connection, "DELETE FROM search_changes WHERE subject = ?", [(row.subject,) for row in changes])
 
 
+def merge_index(connection: Connection, *, begin: bool) -> bool:
+    """Have the terms of texts that are gone leave the index's own pages, too: one step; whether there are more.
+
+    They are only crossed out at first, until SQLite merges the pages that hold them.
+    """
+    pages = -_PAGES if begin else _PAGES
+    before = connection.exec_driver_sql(_CHANGED).scalar_one()
+    connection.exec_driver_sql("INSERT INTO search_index(search_index, rank) VALUES ('merge', ?)", (pages,))
+    # One change is this statement's own.
+    return int(connection.exec_driver_sql(_CHANGED).scalar_one()) - before > 1
+
+
+_PAGES = 200
+_CHANGED = "SELECT total_changes()"
+
+
 def models_named(connection: Connection) -> dict[str, int]:
     """The models that have answered, and their numbers."""
     rows = connection.exec_driver_sql("SELECT name, id FROM search_models ORDER BY name").all()
@@ -89,7 +105,7 @@ _CHANGES = """
 SELECT old.subject, old.role, old.text, old.state, old.ending, old.model, entry.place,
   message.id AS message_id, message.role AS now_role, message.text AS now_text, message.state AS now_state,
   message.ending AS now_ending, message.model AS now_model, conversation.title AS now_title,
-  CAST(strftime('%s', coalesce(message.created_at, conversation.created_at)) AS INTEGER) AS second
+  coalesce(CAST(strftime('%s', coalesce(message.created_at, conversation.created_at)) AS INTEGER), 0) AS second
 FROM search_changes AS old
 LEFT JOIN search_entries AS entry ON entry.subject = old.subject
 LEFT JOIN messages AS message ON message.id = old.subject
