@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 import app
 from app.conversations.purger import Purger
+from app.conversations.search.index import write_index
 from app.database import Database
 from app.engines.alone import alone_of
 from app.engines.catalog import CONCURRENCY, catalog_of
@@ -52,6 +53,7 @@ from app.web.routes import (
     refreshes,
     replays,
     reruns,
+    searches,
     selections,
     sign_in,
     steering,
@@ -110,6 +112,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         replays.router,
         reruns.router,
         models.router,
+        searches.router,
         health.router,
         assets.router,
     ):
@@ -122,6 +125,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
 def _parts(settings: Settings) -> Parts:
     database = Database(settings.sqlite_url)
     upgrade(database)
+    database.before_commit(write_index)
     events = TableEventLog(database, settings.save_s, settings.pace_s, settings.expiry_s)
     catalog = catalog_of(settings)
     defaults = Steering.of(settings)

@@ -62,7 +62,7 @@ def rheo(
         if script is not None:
             (folder / "script.json").write_text(json.dumps({"models": script}))
             settings |= {"engine": "scripted", "script": folder / "script.json"}
-        settings |= {"port": free_port(), "data_dir": folder / "data"}
+        settings = {"port": free_port(), "data_dir": folder / "data"} | settings
         environment = {f"RHEO_{key.upper()}": str(value) for key, value in settings.items()}
         with _running([module], folder, int(str(settings["port"])), environment, cores) as server:
             yield server

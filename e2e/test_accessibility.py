@@ -56,6 +56,14 @@ def test_axe_a_finished_answer_with_code_and_a_table(rheo: Rheo, chat: Chat, pag
     check(page)
 
 
+def test_axe_the_search_with_its_filters_and_hits(rheo: Rheo, chat: Chat, page: Page) -> None:
+    chat.open(rheo.url).ask("a needle")
+    chat.wait("finished")
+    page.goto(f"{rheo.url}/search?q=needle&role=user")
+    expect(page.get_by_test_id("search-hit").first).to_be_visible()
+    check(page)
+
+
 def test_axe_in_the_middle_of_an_answer(start_rheo, chat: Chat, page: Page) -> None:
     rheo: Rheo = start_rheo([{"id": "stalls", "steps": [*SENTENCES, "\n\n- a\n- b\n", {"sleep_s": 100}]}])
     chat.open(rheo.url).ask("Go")

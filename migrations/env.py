@@ -6,6 +6,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 import app.conversations.models
+import app.conversations.search.index
 import app.events.table
 import app.generation.models
 import app.transfer.models

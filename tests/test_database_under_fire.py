@@ -62,7 +62,7 @@ def read_only(rheo: Running) -> Iterator[None]:
         event.listen(engine, "checkout", allow)
 
 
-def test_twenty_answers_twenty_renames_and_twenty_pages_at_once(
+def test_e30_twenty_answers_twenty_renames_twenty_pages_and_twenty_searches_at_once(
     process: Callable[..., Process], tmp_path: Path
 ) -> None:
     script = script_file(tmp_path, {"steps": WORDS, "delay_ms": 20})
@@ -87,7 +87,7 @@ def test_twenty_answers_twenty_renames_and_twenty_pages_at_once(
 
 
 async def _everything_at_once(url: str, paths: list[str]) -> list[float]:
-    """Read every answer's stream, rename and look at every page; the seconds that each rename took."""
+    """Read every answer's stream, rename, look at every page and search; the seconds that each rename took."""
     async with httpx.AsyncClient(base_url=url, timeout=60, limits=httpx.Limits(max_connections=100)) as client:
 
         async def rename(path: str) -> float:
@@ -101,6 +101,7 @@ async def _everything_at_once(url: str, paths: list[str]) -> list[float]:
             assert page.status_code == 200
             stream = parse(page.text).test_ids("message")[-1].get("hx-sse:connect")
             assert (await client.get("/refresh", headers=HTMX)).status_code == 200
+            assert (await client.get("/search", params={"q": "question"})).status_code == 200
             if stream is not None:
                 read = await client.get(stream, headers=HTMX)
                 assert read.status_code == 200

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
+from app.conversations.search.index import merge_index
 from app.conversations.tags import forget_unused_tags
 from app.conversations.trash import give_up_since, given_up, remove, remove_messages
 from app.database import Database, now
@@ -70,11 +71,19 @@ class Purger:
         if due and not self._leaving.is_set():
             with self._database.write() as session:
                 forget_unused_tags(session)
+            self._merge_index()
             log.info("Removed %d conversations from the trash", len(due))
         # The file itself says nothing of them any more; its log might.
         for _ in range(_CHECKPOINTS):
             if self._database.checkpoint() or self._leaving.wait(_BETWEEN_CHECKPOINTS_S):
                 break
+
+    def _merge_index(self) -> None:
+        begin = more = True
+        while more and not self._leaving.wait(_BREATH_S):
+            with self._database.write() as session:
+                more = merge_index(session.connection(), begin=begin)
+            begin = False
 
     def _remove(self, conversation_id: str) -> None:
         more = True

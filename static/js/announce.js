@@ -71,6 +71,6 @@ function meet(bubble) {
 }
 
 document.addEventListener("htmx:sse:after:message", () => say());
-new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(meet))).observe(messages, { childList: true });
+if (messages) new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(meet))).observe(messages, { childList: true });
 document.addEventListener("rheo:ended", ({ target }) => meet(target));
-messages.querySelectorAll(".message").forEach(meet);
+messages?.querySelectorAll(".message").forEach(meet);

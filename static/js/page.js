@@ -205,6 +205,28 @@ function reveal() {
 addEventListener("hashchange", reveal);
 reveal();
 
+// What is still being composed (Japanese, Chinese, Korean) is not looked for; what was chosen then is.
+const box = document.getElementById("search-input");
+document.addEventListener("input", (event) => {
+  if (event.target === box && event.isComposing) event.stopPropagation();
+}, true);
+box?.addEventListener("compositionend", () => box.dispatchEvent(new Event("input", { bubbles: true })));
+
+// Down from the box through the hits and up again; Escape empties the box.
+document.addEventListener("keydown", (event) => {
+  if (event.isComposing || !box?.form || !["ArrowDown", "ArrowUp", "Escape"].includes(event.key)) return;
+  const places = [box, ...document.querySelectorAll("#found [data-testid='search-hit'], #older-hits a")];
+  const at = places.indexOf(event.target);
+  if (at < 0) return;
+  event.preventDefault();
+  if (event.key !== "Escape") places[at + (event.key === "ArrowDown" ? 1 : -1)]?.focus();
+  else if (at > 0) box.focus();
+  else if (box.value) {
+    box.value = "";
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+});
+
 const theme = document.getElementById("theme");
 const THEMES = ["system", "light", "dark"];
 

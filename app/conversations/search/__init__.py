@@ -1,0 +1,1 @@
+"""Search: texts and titles as terms in an index, and what people type as questions to it."""
