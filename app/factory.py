@@ -39,6 +39,7 @@ from app.web.routes import (
     messages,
     ratings,
     refreshes,
+    shares,
     sign_in,
     steering,
 )
@@ -80,6 +81,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         imports.router,
         exports.router,
         ratings.router,
+        shares.router,
         health.router,
         assets.router,
     ):
