@@ -32,9 +32,9 @@ def back_up(database: Path, file: Path, tell: Tell) -> Examined:
     with _replacing(file) as made:
         _copy(database, made, tell)
         found = examine(made)
-        if found.broken:
+        if found.damage:
             raise Unavailable(
-                f"The database is damaged ({found.broken[0]}), and {file} was not written. See rheo check."
+                f"The database is damaged ({found.damage[0]}), and {file} was not written. See rheo check."
             )
     return found
 
@@ -57,8 +57,8 @@ def restore(database: Path, file: Path, tell: Tell) -> tuple[Examined, Path | No
     with _replacing(database) as made:
         _copy(file, made, tell)
         found = examine(made, alone=True)
-        if found.broken:
-            raise Invalid(f"{file} is damaged ({found.broken[0]}), so nothing was changed.")
+        if faults := found.damage + found.orphans:
+            raise Invalid(f"{file} is damaged ({faults[0]}), so nothing was changed.")
         _bring_up_to_date(made)
         aside = _keep_aside(database)
     return found, aside

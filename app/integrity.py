@@ -33,14 +33,24 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was found in a database: `broken` makes it unusable, `odd` troubles only the rows that it is about."""
+    """What was found in a database.
+
+    With `damage` it can't be relied on at all, with `orphans` (rows that belong to none) not be migrated;
+    what is `odd` troubles only the rows that it is about.
+    """
 
     schema: str | None
     conversations: int = 0
     messages: int = 0
     bytes: int = 0
-    broken: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> list[str]:
+        """All of them, the worst first."""
+        return [*self.damage, *self.orphans, *self.odd]
 
     def __str__(self) -> str:
         told = f"{self.conversations:,} conversations, {self.messages:,} messages, {self.bytes / 1_000_000:,.1f} MB"
@@ -77,21 +87,21 @@ def examine(path: Path, *, alone: bool = False) -> Examined:
     try:
         with opened(path, "rw" if alone else "ro") as connection:
             if not _has_our_tables(connection):
-                return Examined(None, broken=["it is no database of Rheo"])
+                return Examined(None, damage=["it is no database of Rheo"])
             damage = list(_damage(connection))
             if damage:
                 # What is counted in broken pages says nothing.
-                return Examined(_schema(connection), bytes=path.stat().st_size, broken=damage)
+                return Examined(_schema(connection), bytes=path.stat().st_size, damage=damage)
             return Examined(
                 _schema(connection),
                 conversations=_number(connection, "SELECT count(*) FROM conversations"),
                 messages=_number(connection, "SELECT count(*) FROM messages"),
                 bytes=path.stat().st_size,
-                broken=list(_orphans(connection)),
+                orphans=list(_orphans(connection)),
                 odd=[*_odd(connection), *(_unfaithful_indexes(connection) if alone else ())],
             )
     except sqlite3.Error as error:
-        return Examined(None, broken=[f"it can't be read: {error}"])
+        return Examined(None, damage=[f"it can't be read: {error}"])
 
 
 def _has_our_tables(connection: sqlite3.Connection) -> bool:

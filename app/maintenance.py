@@ -8,14 +8,14 @@ from app.backups import restore as put_back
 from app.data_folder import held
 from app.database import SCHEMA, file_of
 from app.errors import Misconfigured
-from app.integrity import examine
+from app.integrity import Examined, examine
 from app.settings import Settings
 
 
 def backup(settings: Settings, file: Path) -> int:
     """Back the database up into a file, whether Rheo runs or not."""
     found = back_up(file_of(settings.sqlite_url), file, _progress)
-    _say(f"Backed up to {file}: {found}.")
+    _say(f"Backed up to {file}: {found}.", *_noticed(found))
     return 0
 
 
@@ -23,9 +23,7 @@ def restore(settings: Settings, file: Path) -> int:
     """Put a backup into the place of the database, while no Rheo runs."""
     with held(settings):
         found, aside = put_back(file_of(settings.sqlite_url), file, _progress)
-    _say(f"Restored {file}: {found}.")
-    for line in found.odd:
-        _say(f"Noticed: {line}.")
+    _say(f"Restored {file}: {found}.", *_noticed(found))
     if aside is not None:
         _say(f"What was there before is kept in {aside}.")
     return 0
@@ -37,7 +35,7 @@ def check(settings: Settings, file: Path | None = None) -> int:
     if not path.is_file():
         raise Misconfigured(f"There is no {'file' if file else 'database at'} {path}.")
     found = examine(path)
-    faults = [*found.broken, *found.odd]
+    faults = found.faults
     if found.schema is not None and found.schema > SCHEMA:
         faults.append(f"it is at schema {found.schema}, of a newer Rheo; this one knows {SCHEMA}")
     if not faults:
@@ -45,6 +43,10 @@ def check(settings: Settings, file: Path | None = None) -> int:
         return 0
     _say(f"{path} is not whole:", *(f"- {line}" for line in faults))
     return 1
+
+
+def _noticed(found: Examined) -> list[str]:
+    return [f"Noticed: {line}." for line in found.faults]
 
 
 def _progress(done: int, total: int) -> None:

@@ -34,7 +34,8 @@ ALLOWED: dict[str, set[str]] = {
     "app.events": ALWAYS | DATABASE,
     "app.conversations": ALWAYS | DATABASE,
     "app.generation": ALWAYS | GENERATION,
-    "app.transfer": ALWAYS | CONVERSATIONS | {"app.rendering"},
+    # What comes in as the settings of a chat is checked by the rules of steering.
+    "app.transfer": ALWAYS | CONVERSATIONS | {"app.rendering", "app.generation.steering"},
     "app.web": ALWAYS | GENERATION | {"app.transfer"},
     "app.api": ALWAYS | GENERATION,
     "app.factory": {"app"},

@@ -356,6 +356,19 @@ def test_check_tells_what_is_wrong_and_its_status_says_so(kept: Kept, statements
     assert kept.database.read_bytes() == before
 
 
+def test_rows_without_a_parent_are_backed_up_and_told_but_not_restored(kept: Kept, tmp_path: Path) -> None:
+    kept.change("DELETE FROM messages WHERE id = 'c1m4'", "UPDATE messages SET state = 'queued' WHERE id = 'c2m9'")
+    kept.change("DELETE FROM generations")
+    status, said, _ = kept.run("backup", tmp_path / "backup.db")
+    assert status == 0
+    assert "Noticed: 1 rows of messages belong to rows of messages that are not there" in said
+    assert "belong to rows" in kept.refuses("restore", tmp_path / "backup.db")
+    change(tmp_path / "backup.db", "DELETE FROM messages WHERE id = 'c1m5'", "UPDATE messages SET parent_id = NULL")
+    status, said, _ = kept.run("restore", tmp_path / "backup.db")
+    assert status == 0
+    assert "Noticed: 1 answers are to come" in said
+
+
 @pytest.mark.parametrize("address", ["sqlite:///{}", "sqlite:///file:{}?mode=rw&uri=true"])
 def test_the_database_may_be_elsewhere(
     kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str

@@ -1,4 +1,4 @@
-"""JSON: whole trees, as docs/export.md describes them. What comes back in is the same."""
+"""JSON: whole trees, as docs/transfer.md describes them. What comes back in is the same."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -34,6 +34,8 @@ def _conversation(content: Content) -> Iterator[str]:
         "updated_at": _told(row.updated_at),
         "current": content.path[-1].id if content.path else None,
     }
+    if row.steering:
+        head["steering"] = row.steering
     yield json.dumps(head, ensure_ascii=False)[:-1] + ', "messages": ['
     between = "\n"
     for message in content.messages:
