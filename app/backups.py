@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from app.database import Database, now
 from app.errors import Invalid, Misconfigured, Unavailable
@@ -30,7 +31,8 @@ def back_up(database: Path, file: Path, tell: Tell) -> Examined:
         raise Misconfigured(f"There is no database at {database}: there is nothing to back up.")
     _check_target(file, database)
     with _replacing(file) as made:
-        _copy(database, made, tell)
+        # To close it as its last user tidies up beside it, which a reader alone may not.
+        _copy(database, "rw" if os.access(database, os.W_OK) else "ro", made, tell)
         found = examine(made)
         if found.damage:
             raise Unavailable(
@@ -55,7 +57,7 @@ def restore(database: Path, file: Path, tell: Tell) -> tuple[Examined, Path | No
     for left in database.parent.glob(f".{database.name}.*.partial*"):
         left.unlink()  # of a restoring that was killed
     with _replacing(database) as made:
-        _copy(file, made, tell)
+        _copy(file, "ro", made, tell)
         found = examine(made, alone=True)
         if faults := found.damage + found.orphans:
             raise Invalid(f"{file} is damaged ({faults[0]}), so nothing was changed.")
@@ -96,13 +98,13 @@ def _replacing(file: Path) -> Iterator[Path]:
         raise Unavailable(f"{file} can't be written: {error}. It is as it was.") from error
 
 
-def _copy(source: Path, target: Path, tell: Tell) -> None:
+def _copy(source: Path, mode: Literal["ro", "rw"], target: Path, tell: Tell) -> None:
     size = sum(part.stat().st_size for part in (source, Path(f"{source}-wal")) if part.exists())
     free = shutil.disk_usage(target.parent).free
     if free < size:
         needed = f"{size / 1e6:,.1f} MB are needed, and {free / 1e6:,.1f} MB are free"
         raise Unavailable(f"There is no room in {target.parent}: {needed}.")
-    with opened(source, "rw" if os.access(source, os.W_OK) else "ro") as read, opened(target, "rw") as written:
+    with opened(source, mode) as read, opened(target, "rw") as written:
         # One state is read to the end. Without this transaction, each write of another process would have
         # SQLite begin anew, and beside an answer that is being made the copy would never be complete.
         read.execute("BEGIN")

@@ -46,6 +46,8 @@ class Examined:
     damage: list[str] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """Full-text indexes that were not compared with what they are of."""
 
     @property
     def faults(self) -> list[str]:
@@ -99,6 +101,7 @@ def examine(path: Path, *, alone: bool = False) -> Examined:
                 bytes=path.stat().st_size,
                 orphans=list(_orphans(connection)),
                 odd=[*_odd(connection), *(_unfaithful_indexes(connection) if alone else ())],
+                unread=[] if alone else _indexes(connection),
             )
     except sqlite3.Error as error:
         return Examined(None, damage=[f"it can't be read: {error}"])
@@ -135,13 +138,16 @@ def _odd(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _unfaithful_indexes(connection: sqlite3.Connection) -> Iterator[str]:
-    """Full-text indexes that say otherwise than what they are of."""
-    made = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING fts5%'"
-    for (name,) in connection.execute(made).fetchall():
+    for name in _indexes(connection):
         try:
             connection.execute(f'INSERT INTO "{name}" ("{name}", rank) VALUES (\'integrity-check\', 1)')  # noqa: S608
         except sqlite3.DatabaseError as error:
             yield f"the index {name} is not what it should be: {error}"
+
+
+def _indexes(connection: sqlite3.Connection) -> list[str]:
+    made = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING fts5%'"
+    return [name for (name,) in connection.execute(made)]
 
 
 def _number(connection: sqlite3.Connection, question: str) -> int:

@@ -1,6 +1,8 @@
 """The commands by which the database is kept: backup, restore, check. They alone speak to the terminal."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from app.backups import back_up
@@ -34,15 +36,30 @@ def check(settings: Settings, file: Path | None = None) -> int:
     path = file or file_of(settings.sqlite_url)
     if not path.is_file():
         raise Misconfigured(f"There is no {'file' if file else 'database at'} {path}.")
-    found = examine(path)
+    with _nobody_else(settings) if file is None else nullcontext(False) as alone:
+        found = examine(path, alone=alone)
     faults = found.faults
     if found.schema is not None and found.schema > SCHEMA:
         faults.append(f"it is at schema {found.schema}, of a newer Rheo; this one knows {SCHEMA}")
     if not faults:
         _say(f"{path} is whole: {found}.")
+        if found.unread:
+            _say(f"Not compared with the texts, since writers would wait: {', '.join(found.unread)}.")
         return 0
     _say(f"{path} is not whole:", *(f"- {line}" for line in faults))
     return 1
+
+
+@contextmanager
+def _nobody_else(settings: Settings) -> Iterator[bool]:
+    """Whether no Rheo runs; then none can start meanwhile."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(settings.model_copy(update={"lock_s": 0.1})))
+            alone = True
+        except Misconfigured:
+            alone = False
+        yield alone
 
 
 def _noticed(found: Examined) -> list[str]:

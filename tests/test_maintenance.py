@@ -356,6 +356,22 @@ def test_check_tells_what_is_wrong_and_its_status_says_so(kept: Kept, statements
     assert kept.database.read_bytes() == before
 
 
+def test_a_full_text_index_is_compared_with_the_texts_when_no_writer_has_to_wait(kept: Kept) -> None:
+    kept.change(
+        "CREATE VIRTUAL TABLE words USING fts5(text, content=messages, content_rowid=rowid)",
+        "INSERT INTO words (words) VALUES ('rebuild')",
+    )
+    assert kept.run("check")[0] == 0
+    kept.change("UPDATE messages SET text = 'another' WHERE id = 'c1m4'")
+    status, said, _ = kept.run("check")
+    assert status == 1
+    assert "the index words" in said
+    with held(Settings(data_dir=kept.folder)):
+        status, said, _ = kept.run("check")
+    assert status == 0
+    assert "Not compared" in said
+
+
 def test_rows_without_a_parent_are_backed_up_and_told_but_not_restored(kept: Kept, tmp_path: Path) -> None:
     kept.change("DELETE FROM messages WHERE id = 'c1m4'", "UPDATE messages SET state = 'queued' WHERE id = 'c2m9'")
     kept.change("DELETE FROM generations")

@@ -27,7 +27,7 @@ def write(contents: Iterable[Content]) -> Iterator[str]:
 
 def _conversation(content: Content) -> Iterator[str]:
     row = content.conversation
-    head = {
+    head: dict[str, Any] = {
         "id": row.id,
         "title": row.title,
         "created_at": _told(row.created_at),
