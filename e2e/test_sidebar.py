@@ -255,7 +255,7 @@ def open_menu_by_keyboard(page: Page, title: str) -> None:
 def choose_by_keyboard(page: Page, item: str) -> None:
     """Tab to an item of the open menu and take it."""
     link = page.get_by_role("link", name=item, exact=True)
-    for _ in range(3):
+    for _ in range(10):
         page.keyboard.press("Tab")
         if link.evaluate("link => link === document.activeElement"):
             break
