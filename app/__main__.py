@@ -1,8 +1,9 @@
-"""The command: serve, migrate."""
+"""The command: serve, migrate, backup, restore, check."""
 
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 # Before torch is imported anywhere: its waiting threads would else keep the cores from everybody else.
@@ -13,13 +14,19 @@ from app.data_folder import held
 from app.errors import AppError, Misconfigured
 from app.settings import PREFIX, Settings
 
+MAINTENANCE = ("backup", "restore", "check")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; the exit status. A start that can't be is told in one line."""
-    options = vars(_parser().parse_args(arguments))
-    command = options.pop("command") or "serve"
+    options = vars(_parser().parse_intermixed_args(arguments))
+    command, file = options.pop("command") or "serve", options.pop("file")
     try:
         settings = Settings.read(os.environ, {name: value for name, value in options.items() if value is not None})
+        if command in MAINTENANCE:
+            return maintain(command, settings, file)
+        if file is not None:
+            raise Misconfigured(f"rheo {command} takes no file.")
         return {"serve": serve, "migrate": migrate}[command](settings)
     except AppError as error:
         print(f"rheo: {error.words}", file=sys.stderr)  # noqa: T201  (the terminal is where it was asked)
@@ -54,6 +61,17 @@ def migrate(settings: Settings) -> int:
     return 0
 
 
+def maintain(command: str, settings: Settings, file: Path | None) -> int:
+    """Keep the database: back it up, put a backup back, or check it."""
+    from app import maintenance  # noqa: PLC0415
+
+    if command == "check":
+        return maintenance.check(settings, file)
+    if file is None:
+        raise Misconfigured(f"rheo {command} needs the name of a file.")
+    return {"backup": maintenance.backup, "restore": maintenance.restore}[command](settings, file)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rheo",
@@ -62,7 +80,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rheo {app.__version__}")
     parser.add_argument(
-        "command", nargs="?", choices=["serve", "migrate"], help="serve (default), or migrate the database"
+        "command",
+        nargs="?",
+        choices=["serve", "migrate", *MAINTENANCE],
+        help="serve (default), migrate the database, back it up, restore it from a backup, check whether it is whole",
+    )
+    parser.add_argument(
+        "file", nargs="?", type=Path, help="of a backup (backup and restore need it, check may have it)"
     )
     for name, field in Settings.model_fields.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="…", help=_help(name, field))

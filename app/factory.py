@@ -55,6 +55,7 @@ from app.web.routes import (
     reruns,
     searches,
     selections,
+    shares,
     sign_in,
     steering,
     tags,
@@ -113,6 +114,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         reruns.router,
         models.router,
         searches.router,
+        shares.router,
         health.router,
         assets.router,
     ):

@@ -339,6 +339,36 @@ def test_axe_bringing_in_and_taking_out(rheo: Rheo, chat: Chat, page: Page, brow
     elsewhere.close()
 
 
+def test_axe_sharing_by_keyboard_and_the_page_that_is_shared(rheo: Rheo, chat: Chat, page: Page) -> None:
+    chat.open(rheo.url).ask(RICH)
+    chat.wait("finished")
+    opener = page.get_by_test_id("open-share")
+    opener.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("share")).to_be_focused()
+    check(page)
+    page.keyboard.press("Enter")
+    link = page.get_by_test_id("share-link")
+    expect(link).to_be_focused()
+    check(page)
+    page.get_by_role("button", name="Copy the link").click()
+    expect(page.locator("[data-copied]")).to_have_count(1)
+    address = link.get_attribute("href") or ""
+    with page.context.expect_page() as opened:
+        link.click()
+    shared = opened.value
+    expect(shared.get_by_test_id("message")).to_have_count(2)
+    assert shared.url == address
+    assert shared.evaluate("document.scripts.length") == 0
+    check(shared)
+    page.get_by_test_id("revoke").click()
+    expect(page.get_by_test_id("share-entry")).to_have_count(0)
+    check(page, widths=[WIDE])
+    page.keyboard.press("Escape")
+    expect(opener).to_be_focused()
+    assert page.request.get(address).status == 404
+
+
 def check(page: Page, widths: list[Any] | None = None) -> None:
     """No violation in either theme, wide and narrow."""
     before = page.viewport_size

@@ -255,7 +255,7 @@ def open_menu_by_keyboard(page: Page, title: str) -> None:
 def choose_by_keyboard(page: Page, item: str) -> None:
     """Tab to an item of the open menu and take it."""
     wanted = page.get_by_role("link", name=item, exact=True).or_(page.get_by_role("button", name=item, exact=True))
-    for _ in range(6):
+    for _ in range(10):
         page.keyboard.press("Tab")
         if wanted.evaluate("wanted => wanted === document.activeElement"):
             break

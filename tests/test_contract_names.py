@@ -112,6 +112,17 @@ def test_lists_tags_and_the_trash_have_their_names(running: Turn) -> None:
     assert names_on(rheo.page("/trash")) == {"list-row"}
 
 
+def test_sharing_has_its_names(server: Serve) -> None:
+    rheo = server(["Hello"])
+    turn = rheo.send()
+    turn.ended()
+    assert "open-share" in names_on(rheo.page(turn.path))
+    page = rheo.page(rheo.client.post(f"{turn.path}/shares").headers["location"].partition("#")[0])
+    assert names_on(page) == {"share", "share-entry", "share-link", "revoke"}
+    assert names_on(rheo.page("/shares")) == {"share-entry", "share-link", "revoke"}
+    assert names_on(rheo.page(page.test_id("share-link")["href"])) == {"message", "message-body"}
+
+
 def test_every_control_has_a_name_that_can_be_read_out(running: Turn) -> None:
     page = running.server.page(running.path)
     for control in [*page.all("button"), *page.all("a"), *page.all("summary")]:

@@ -58,6 +58,8 @@ class Draft:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     current: str | None = None
+    steering: dict[str, Any] | None = None
+    """What its answers are made with, as `Conversation.steering`: only our own exports tell it so that it fits."""
     children: dict[str | None, list[DraftMessage]] = field(default_factory=dict)
 
     @property

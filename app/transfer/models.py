@@ -1,4 +1,4 @@
-"""Imports, what became of each conversation in one, and where brought-in conversations came from."""
+"""Imports, what became of each conversation in one, where brought-in conversations came from, ratings, shares."""
 
 from datetime import datetime
 from typing import Literal, TypedDict
@@ -123,4 +123,35 @@ class Rating(Base):
     message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"), primary_key=True)
     good: Mapped[bool]
     note: Mapped[str] = mapped_column(Text, default="")
+    created_at: Mapped[datetime] = mapped_column(Moment, default=now)
+
+
+class SharedMessage(TypedDict):
+    """One message as a share keeps it. `note` is how an answer ended, where that is not as it should."""
+
+    role: Literal["user", "assistant"]
+    who: str
+    text: str
+    note: str
+
+
+class Share(Base):
+    """What was shown of a conversation at one moment, for everyone who has its address.
+
+    The token is kept as it is, and not hashed, because its owner is shown the link again; who can read this
+    table can read the conversations.
+    """
+
+    __tablename__ = "shares"
+    __table_args__ = (Index(None, "owner"), Index(None, "conversation_id"))
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    owner: Mapped[str] = mapped_column(String(64))
+    conversation_id: Mapped[str] = mapped_column(ForeignKey("conversations.id", ondelete="CASCADE"))
+    token: Mapped[str] = mapped_column(String(64), unique=True)
+    title: Mapped[str] = mapped_column(Text)
+    messages: Mapped[list[SharedMessage]] = mapped_column(JSON)
+    bodies: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    """The messages as they are shown: made once, by the renderer of version `renderer`."""
+    renderer: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(Moment, default=now)

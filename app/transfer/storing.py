@@ -87,6 +87,7 @@ def _make(session: Session, owner: str, come: Whole, source_id: str, digest: str
             id=conversation_id,
             owner=owner,
             title=come.title,
+            steering=come.draft.steering,
             created_at=come.created_at,
             updated_at=come.updated_at,
         )

@@ -20,6 +20,9 @@ LOCAL_OWNER = "local"
 IMPORTS = "/imports"
 """Where files to be brought in are posted."""
 
+SHARED = "/shared/"
+"""Below it is what is shared: whoever has the address may read it, signed in or not."""
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 CONTENT_POLICY = "; ".join(
@@ -153,7 +156,7 @@ def _with_security_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():
-                headers[name] = value
+                headers.setdefault(name, value)  # a route may be stricter
         await send(message)
 
     return sending

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.database import Base, Database, Moment, now
 from app.errors import Busy, Refused
-from app.web.access import SAFE_METHODS
+from app.web.access import SAFE_METHODS, SHARED
 from app.web.failures import failure
 from app.web.pages import by_htmx
 
@@ -25,7 +25,7 @@ COOKIE = "rheo_sign_in"
 COOKIE_AGE_S = 180 * 24 * 3600
 TRIES = 10
 TRIES_WITHIN_S = 60
-OPEN_PATHS = ("/sign-in", "/static/", "/health", "/ready")
+OPEN_PATHS = ("/sign-in", "/static/", "/health", "/ready", SHARED)
 
 
 class SignIn(Base):
@@ -95,7 +95,7 @@ class SignIns:
 
 
 class SignInGate:
-    """Lets only signed-in browsers pass, except to the sign-in page, its files and the probes."""
+    """Lets only signed-in browsers pass, except to the sign-in page, its files, what is shared and the probes."""
 
     def __init__(self, app: ASGIApp, sign_ins: SignIns, root_path: str) -> None:
         self._app = app

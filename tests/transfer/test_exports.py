@@ -25,6 +25,7 @@ from app.transfer.names import disposition, file_name
 
 TITLES = [case for case in case_file("titles.json")["cases"] if case["id"].startswith(("G07", "G11"))]
 NESTED = (FOLDER / "markdown-nested-fences.md").read_text(encoding="utf-8")
+STEERING = {"system": "Be brief 🚀\nand <kind>.", "temperature": 0.2, "top_k": 40, "seed": None, "stop": ["\n\n"]}
 SOURCES = (
     "chatgpt-export-branches.json",
     "chatgpt-export-contenttypes.json",
@@ -100,7 +101,8 @@ def branched(rheo: Running) -> Turn:
     with rheo.parts.database.write() as session:
         stopped = session.get_one(Message, last.answer_id)
         stopped.state, stopped.ending = "stopped", "cancelled"
-        session.get_one(Conversation, turn.conversation_id).title = "plan 🚀"
+        conversation = session.get_one(Conversation, turn.conversation_id)
+        conversation.title, conversation.steering = "plan 🚀", STEERING
     return turn
 
 
@@ -109,8 +111,13 @@ def test_e34_what_was_taken_out_comes_back_the_same(rheo: Running, tmp_path: Pat
     rheo.client.post(f"/messages/{turn.answer_id}/rating", data={"rating": "good", "note": "short"})
     for name in SOURCES:
         bring_in(rheo, case_upload(name))
+    for case in TITLES:
+        odd = talk(rheo, "Q", "A")
+        rheo.client.post(f"/conversations/{odd.id}/title", data={"title": f"{case['title']} ."})
     first = taken_out(rheo)
     assert first["format"] == "rheo"
+    assert STEERING in [one.get("steering") for one in first["conversations"]]
+    assert "[image]" in json.dumps(first)
     assert "Deleted again" not in json.dumps(first)
     assert {message["state"] for one in first["conversations"] for message in one["messages"]} >= {"stopped"}
     with serving(tmp_path / "other", empty_database, None) as other:
@@ -353,6 +360,32 @@ def test_a_selection_holds_the_chosen_ones_and_no_choice_all(rheo: Running) -> N
             assert [f"question {n}" in every.text for n in range(5)] == [True] * 5
             for some in (some_of_them, posted):
                 assert [f"question {n}" in some.text for n in range(5)] == [False, True, False, True, False]
+
+
+def test_a_large_export_goes_out_while_it_is_read(rheo: Running) -> None:
+    talks = [talk(rheo, "Q", f"answer {number} " + "x" * 1_000_000) for number in range(20)]
+    with rheo.client.stream("GET", "/export.json") as response:
+        assert response.status_code == 200
+        assert "content-length" not in response.headers
+        pieces = response.iter_raw()
+        begin = next(pieces)
+        # Had it been read as a whole, this would still be in it.
+        rheo.client.post(f"/conversations/{talks[-1].id}/deletion")
+        told = json.loads(b"".join([begin, *pieces]))
+    assert [one["id"] for one in told["conversations"]] == [one.id for one in talks[:-1]]
+
+
+@pytest.mark.parametrize(
+    "steering", [{"temperature": "hot"}, {"temperature": 9}, {"stop": ["x" * 999]}, [], "x", {"x": 1}]
+)
+def test_settings_of_a_chat_that_can_not_be_are_not_brought_in(shared: Running, steering: Any) -> None:
+    message = {"id": "1", "parent": None, "role": "user", "text": "Q"}
+    told = {"id": f"steered-{steering}", "title": "Steered", "messages": [message], "steering": steering}
+    brought = bring_in(shared, as_file({"format": "rheo", "conversations": [told]}))
+    (one,) = brought.report["conversations"]
+    with shared.parts.database.read() as session:
+        assert session.get_one(Conversation, one["conversation"]).steering is None
+    assert shared.client.get(f"/conversations/{one['conversation']}").status_code == 200
 
 
 def test_the_menu_of_a_conversation_leads_to_its_exports(rheo: Running) -> None:

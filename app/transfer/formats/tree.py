@@ -1,4 +1,4 @@
-"""JSON: whole trees, as docs/export.md describes them. What comes back in is the same."""
+"""JSON: whole trees, as docs/transfer.md describes them. What comes back in is the same."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -27,13 +27,15 @@ def write(contents: Iterable[Content]) -> Iterator[str]:
 
 def _conversation(content: Content) -> Iterator[str]:
     row = content.conversation
-    head = {
+    head: dict[str, Any] = {
         "id": row.id,
         "title": row.title,
         "created_at": _told(row.created_at),
         "updated_at": _told(row.updated_at),
         "current": content.path[-1].id if content.path else None,
     }
+    if row.steering:
+        head["steering"] = row.steering
     yield json.dumps(head, ensure_ascii=False)[:-1] + ', "messages": ['
     between = "\n"
     for message in content.messages:

@@ -1,10 +1,12 @@
-"""Rheo's own export, as docs/export.md describes it: comes back as it went out."""
+"""Rheo's own export, as docs/transfer.md describes it: comes back as it went out."""
 
 import math
 from typing import Any, get_args
 
 from app.conversations.models import ACTIVE, EndingReason, State
 from app.conversations.texts import storable
+from app.errors import Invalid
+from app.generation.steering import checked
 from app.transfer.drafts import Draft, DraftMessage, Unreadable, dict_in, dicts_in, id_in, moment
 
 
@@ -24,6 +26,7 @@ def read(value: dict[str, Any]) -> Draft:
         created_at=moment(value.get("created_at")),
         updated_at=moment(value.get("updated_at")),
         current=id_in(value.get("current")),
+        steering=_steering(value.get("steering")),
     )
 
 
@@ -50,6 +53,14 @@ def _message(row: dict[str, Any], number: int) -> DraftMessage:
         thought_s=_seconds(row.get("thought_s")),
         rating=_rating(row.get("rating")) if role == "assistant" else None,
     )
+
+
+def _steering(value: Any) -> dict[str, Any] | None:
+    told = dict_in(value)
+    try:
+        return checked(told, None) or None
+    except Invalid:
+        return None  # of what can't be, the conversation takes what is set here
 
 
 def _choice(value: Any) -> int:

@@ -135,7 +135,7 @@ def test_g07_g11_a_title_is_text_wherever_it_is_shown(shared: Running, title: st
     turn.ended()
 
 
-def test_a_new_title_is_stored_on_one_line_and_shown(server: Serve) -> None:
+def test_e32_a_new_title_is_stored_on_one_line_without_what_databases_refuse(server: Serve) -> None:
     rheo = server()
     turn = rheo.send()
     response = rheo.client.post(f"{turn.path}/title", data={"title": "  A\nnew \t title\0 "}, headers=HTMX)

@@ -164,7 +164,7 @@ def test_d13_a_megabyte_arrives_whole_where_it_is_allowed(server: Serve) -> None
     assert turn.ended().text == "Read."
 
 
-def test_line_ends_of_a_form_and_what_databases_refuse_are_made_plain(server: Serve) -> None:
+def test_e32_line_ends_of_a_form_and_what_databases_refuse_are_made_plain(server: Serve) -> None:
     rheo = server()
     turn = rheo.send("one\r\ntwo\rthree\n" + TITLES["E32"]["text"])
     question = rheo.message(turn.question_id)
