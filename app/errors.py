@@ -62,5 +62,9 @@ class Unavailable(AppError):
     status = 503
 
 
+class Uncounted(Unavailable):
+    """The tokens of a prompt can't be counted: whoever runs the model does not tell."""
+
+
 class Misconfigured(AppError):
     """The start must stop: a setting or the data folder is not as it must be."""

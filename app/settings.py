@@ -5,9 +5,11 @@ import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,6 +22,8 @@ from pydantic import (
 from app.errors import Misconfigured
 
 PREFIX = "RHEO_"
+SECRET = ("password", "remote_key", "remote_url")
+"""What is not repeated when it can't be used: an address may hold a password."""
 
 
 def _split(value: object) -> object:
@@ -30,7 +34,18 @@ def _prefix(value: object) -> object:
     return "/" + value.strip("/") if isinstance(value, str) and value.strip("/") else ""
 
 
+def _urls(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("an address must be like http://127.0.0.1:9000")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("an address must hold no name, password or query; a key goes into RHEO_REMOTE_KEY")
+    return values
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Urls = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_urls)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -58,12 +73,22 @@ class Settings(BaseModel):
     )
     password: SecretStr | None = Field(None, description="one password for all; needed to listen beyond this machine")
     open: bool = Field(False, description="1: listen beyond this machine without a password")
-    engine: Literal["batching", "local", "scripted"] = Field(
-        "batching", description="what runs the model: batching (many answers at once), local (one), scripted (a file)"
+    engine: Literal["batching", "local", "remote", "scripted"] = Field(
+        "batching",
+        description="what runs the model: batching (many answers at once), local (one), remote (another server), "
+        "scripted (a file)",
     )
     model: Annotated[Names, Field(min_length=1)] = Field(
         ("smollm2",),
         description="smollm2 (comes with Rheo), a name on the Hugging Face hub, a folder, or a .gguf file",
+    )
+    remote_url: Urls = Field(
+        (), description="the address of the server that runs the model, for the engine remote; several by commas"
+    )
+    remote_key: SecretStr | None = Field(None, description="the key for that server")
+    remote_connect_s: Seconds = Field(5, description="seconds that it may take to answer a short question")
+    remote_window: int = Field(
+        4096, ge=1, description="the tokens that its model takes, where the server does not tell"
     )
     script: Path | None = Field(None, description="the file that the scripted engine plays")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where the model runs")
@@ -107,7 +132,13 @@ class Settings(BaseModel):
     def _check_database(self) -> Self:
         if self.database_url and not self.database_url.startswith("sqlite"):
             kind = self.database_url.partition(":")[0]
-            raise ValueError(f"the database must be SQLite; {kind} is not supported")
+            raise ValueError(f"{PREFIX}DATABASE_URL: the database must be SQLite; {kind} is not supported")
+        return self
+
+    @model_validator(mode="after")
+    def _check_remote(self) -> Self:
+        if self.engine == "remote" and not self.remote_url:
+            raise ValueError("RHEO_ENGINE=remote needs RHEO_REMOTE_URL, the address of the server")
         return self
 
     @property
@@ -142,8 +173,9 @@ class Settings(BaseModel):
             first = error.errors()[0]
             field = str(first["loc"][0]) if first["loc"] else ""
             words = first["msg"].removeprefix("Value error, ")
-            given = f" (given: {values[field]})" if field in values and field != "password" else ""
-            raise Misconfigured(f"{PREFIX}{field.upper() or 'DATABASE_URL'}: {words}{given}") from None
+            given = f" (given: {values[field]})" if field in values and field not in SECRET else ""
+            where = f"{PREFIX}{field.upper()}: " if field else ""
+            raise Misconfigured(f"{where}{words}{given}") from None
 
 
 def _known(name: str) -> str:

@@ -13,7 +13,7 @@ from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
-CONCURRENCY = {"batching": 16, "local": 1, "scripted": 64}
+CONCURRENCY = {"batching": 16, "local": 1, "remote": 64, "scripted": 64}
 """Generations at one time, for each kind of engine."""
 
 Loader = Callable[[Report], Engine]
@@ -112,6 +112,11 @@ def catalog_of(settings: Settings) -> Catalog:
 
         script = replace(scripts_of(settings.script)[0], stall_s=settings.stall_s)
         return Catalog(script.model, script.load)
+    if settings.engine == "remote":
+        from app.engines.remote import engine as remote  # noqa: PLC0415
+
+        chosen = settings.model[0] if "model" in settings.model_fields_set else None
+        return Catalog(chosen or settings.remote_url[0], lambda report: remote.load(settings, chosen, report))
     name, local_only = settings.model[0], settings.engine == "local"
 
     def load(report: Report) -> Engine:

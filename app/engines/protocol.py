@@ -12,6 +12,10 @@ from typing import Literal, Protocol
 Role = Literal["system", "user", "assistant"]
 Reason = Literal["stop", "length", "cancelled"]
 
+UNKNOWN = -1
+"""Stands for a token whose id the engine was not told, as by most other servers: it counts as one, and an answer
+that has such a one has no ids that could be given back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -65,6 +69,8 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Whole characters of the answer and the ids they came from. The text may be empty, ids never are lost.
+
+    An id may be `UNKNOWN`.
 
     `logprobs`, where asked for, are the natural logarithms of the chances that the model itself gave the ids.
     """
@@ -131,7 +137,10 @@ class Engine(Protocol):
     def counters(self) -> Counters: ...
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The exact ids that the model is given for a prompt. May be called while answers are made."""
+        """The exact ids that the model is given for a prompt. May be called while answers are made.
+
+        Raises `Uncounted` where that can't be known.
+        """
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:

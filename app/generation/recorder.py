@@ -206,7 +206,7 @@ def _before(session: Session, messages: list[Message]) -> tuple[Message, Generat
 
 def _lost(engine: Engine, begun: Begun, context: Context) -> int | None:
     """The token from which on the model can't use what it has read for the answer before."""
-    if begun.before is None or begun.so_far is not None:
+    if begun.before is None or begun.so_far is not None or context.fit == "uncounted":
         return None
     answer, generation = begun.before
     if answer.model != engine.model or generation.prompt_tokens is None:
