@@ -5,9 +5,11 @@ import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -30,7 +32,15 @@ def _prefix(value: object) -> object:
     return "/" + value.strip("/") if isinstance(value, str) and value.strip("/") else ""
 
 
+def _origin(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or value.lower() != f"{parts.scheme}://{parts.netloc}".lower():
+        raise ValueError("each must be like https://example.org or http://localhost:3000")
+    return value.lower()
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_split)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -58,6 +68,9 @@ class Settings(BaseModel):
     )
     password: SecretStr | None = Field(None, description="one password for all; needed to listen beyond this machine")
     open: bool = Field(False, description="1: listen beyond this machine without a password")
+    origins: Origins = Field(
+        (), description="web pages of other sites that may use the API, as https://example.org; separated by commas"
+    )
     engine: Literal["batching", "local", "scripted"] = Field(
         "batching", description="what runs the model: batching (many answers at once), local (one), scripted (a file)"
     )
