@@ -44,8 +44,16 @@ def _urls(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def _origin(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or value.lower() != f"{parts.scheme}://{parts.netloc}".lower():
+        raise ValueError("each must be like https://example.org or http://localhost:3000")
+    return value.lower()
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Urls = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_urls)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_split)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -73,6 +81,9 @@ class Settings(BaseModel):
     )
     password: SecretStr | None = Field(None, description="one password for all; needed to listen beyond this machine")
     open: bool = Field(False, description="1: listen beyond this machine without a password")
+    origins: Origins = Field(
+        (), description="web pages of other sites that may use the API, as https://example.org; separated by commas"
+    )
     engine: Literal["batching", "local", "remote", "scripted"] = Field(
         "batching",
         description="what runs the model: batching (many answers at once), local (one), remote (another server), "

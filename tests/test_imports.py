@@ -17,12 +17,15 @@ DATABASE = {"app.database", "app.schema"}
 CONVERSATIONS = DATABASE | {"app.conversations"}
 # The catalog is the seam's front: it gives the engine that is loaded, once it is.
 SEAMS = {"app.events.protocol", "app.engines.protocol", "app.engines.catalog"}
-GENERATION = CONVERSATIONS | SEAMS | {"app.generation", "app.rendering"}
+GENERATION = CONVERSATIONS | SEAMS | {"app.generation", "app.rendering", "app.metrics"}
 ALLOWED: dict[str, set[str]] = {
     "app": set(),
     "app.errors": set(),
     "app.settings": {"app.errors"},
-    "app.logs": ALWAYS,
+    "app.metrics": ALWAYS,
+    "app.bugs": ALWAYS,
+    "app.access_log": ALWAYS | {"app.metrics"},
+    "app.logs": ALWAYS | {"app.access_log"},
     "app.data_folder": ALWAYS,
     "app.database": ALWAYS,
     "app.schema": ALWAYS | {"app.database"},
@@ -32,8 +35,8 @@ ALLOWED: dict[str, set[str]] = {
     "app.conversations": ALWAYS | DATABASE,
     "app.generation": ALWAYS | GENERATION,
     "app.transfer": ALWAYS | CONVERSATIONS | {"app.rendering"},
-    "app.web": ALWAYS | GENERATION | {"app.transfer"},
-    "app.api": ALWAYS | GENERATION,
+    "app.web": ALWAYS | GENERATION | {"app.transfer", "app.bugs"},
+    "app.api": ALWAYS | GENERATION | {"app.bugs"},
     "app.factory": {"app"},
     "app.server": ALWAYS | {"app.factory", "app.logs", "app.web"},
     "app.__main__": {"app"},
@@ -43,7 +46,7 @@ ONLY_IN = {
     "torch": {"app.engines"},
     "transformers": {"app.engines"},
     "fastapi": {"app.web", "app.api", "app.factory", "app.server"},
-    "starlette": {"app.web", "app.api", "app.factory", "app.server"},
+    "starlette": {"app.web", "app.api", "app.bugs", "app.factory", "app.server"},
     "jinja2": {"app.web", "app.api", "app.factory"},
     "uvicorn": {"app.server"},
     "sqlite3": {"app.database", "app.conversations.search"},

@@ -51,6 +51,9 @@ class ChatTemplate:
 
     def encode(self, prompt: Prompt) -> list[int]:
         """The exact ids for a prompt. Raises `Invalid` where the template takes it in no form."""
+        if prompt.plain:
+            with self._lock:
+                return list(self._tokenizer("".join(part.text for part in prompt.parts), verbose=False)["input_ids"])
         parts = [p for p in prompt.parts if p.role != "assistant" or p.text or p.token_ids]
         disguise = Disguise(parts, self._pattern)
         turns = [Turn(part.role, disguise.content(part)) for part in parts]

@@ -28,10 +28,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What an engine is given. With `continues`, the answer goes on from the last part (an assistant's)."""
+    """What an engine is given. With `continues`, the answer goes on from the last part (an assistant's).
+
+    With `plain`, the text of its one part is read as it stands, without a template around it: control tokens that
+    are written in it are such, and the answer goes on from its end.
+    """
 
     parts: tuple[Part, ...]
     continues: bool = False
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

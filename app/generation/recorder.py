@@ -16,6 +16,7 @@ from app.errors import AppError, Unavailable
 from app.events.protocol import Event, EventLog, Notice
 from app.generation.context import Context, ContextWindow, lost_at
 from app.generation.job import Cancellation, Job
+from app.generation.metering import metered
 from app.generation.models import Generation
 from app.generation.plain_text import plain
 from app.generation.prompt import prompt_for
@@ -23,6 +24,7 @@ from app.generation.queries import Run, latest_of, run, steering_before
 from app.generation.said import Said
 from app.generation.steering import Steering, changes
 from app.generation.stops import Stopping, Stops
+from app.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +65,14 @@ class Begun:
 class Recorder:
     """Runs one generation from its committed row to its saved answer."""
 
-    def __init__(self, database: Database, events: EventLog, catalog: Catalog, defaults: Steering) -> None:
+    def __init__(
+        self, database: Database, events: EventLog, catalog: Catalog, defaults: Steering, metrics: Metrics
+    ) -> None:
         self._database = database
         self._events = events
         self._catalog = catalog
         self._defaults = defaults
+        self._metrics = metrics
 
     def record(self, job: Job) -> None:
         """Run a generation. Every fault ends in its own answer; nothing is raised for the model's."""
@@ -90,6 +95,10 @@ class Recorder:
         # Leaving is not an ending: the row stays as it is, and its pieces are on disk.
         if not (job.cancellation.leaving.is_set() and outcome.state == "stopped"):
             self._end(job, said, outcome)
+
+    def place(self, job: Job, before: int) -> None:
+        """Tell the readers of a waiting answer how many come before it."""
+        self._events.note(job.generation_id, Notice("waiting", before))
 
     def refuse(self, job: Job, error: AppError) -> None:
         """End a generation that could not be taken, in its own bubble."""
@@ -159,7 +168,7 @@ class Recorder:
         # The run's own time goes on where it was when the process was gone.
         began = time.monotonic() - (said.pieces[-1].at if said.pieces else 0.0)
         with closing(engine.stream(prompt, steering.sampling, stopping)) as outputs:  # type: ignore[type-var]
-            for output in stops.watch(plain(outputs), stopping):
+            for output in metered(stops.watch(plain(outputs), stopping), self._metrics):
                 if isinstance(output, Piece) and not asked.is_set():
                     at = time.monotonic() - began
                     number = self._events.append(job.generation_id, output.text, output.token_ids, at)

@@ -15,6 +15,7 @@ from app.generation.models import Generation
 from app.generation.recorder import Recorder
 from app.generation.runner import Runner
 from app.generation.steering import Steering
+from app.metrics import Metrics
 from app.settings import Settings
 from app.transfer.importer import Importer
 from app.web.screens import Screens
@@ -30,6 +31,7 @@ class Parts:
     database: Database
     events: EventLog
     catalog: Catalog
+    metrics: Metrics
     recorder: Recorder
     runner: Runner
     screens: Screens
@@ -37,7 +39,7 @@ class Parts:
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
-        job = Job(generation.id, conversation.id, conversation.owner)
+        job = Job(self.recorder, generation.id, conversation.id, conversation.owner)
         try:
             self.runner.submit(job)
         except Busy as error:

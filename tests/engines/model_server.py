@@ -58,6 +58,9 @@ class ModelServer:
         words = {id_: token for token, id_ in self.vocabulary.items()}
         return "".join(words[id_] for id_ in ids)
 
+    def ids_of(self, body: dict[str, Any]) -> list[int]:
+        return self.ids(body["prompt"]) if "prompt" in body else self.prompt_ids(body["messages"])
+
     def prompt_ids(self, messages: list[dict[str, str]]) -> list[int]:
         return self.ids("\n".join(f"<{message['role']}>{message['content']}" for message in messages))
 
@@ -129,14 +132,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.plays.headers.append(dict(self.headers))
-        if self.path == "/v1/chat/completions":
+        if self.path in ("/v1/chat/completions", "/v1/completions"):
             self.plays.asked.append(body)
             if self.plays.refusal is not None:
                 self.tell(*self.plays.refusal)
             else:
                 self.play(body)
-        elif self.path == "/tokenize" and "messages" in body and self.plays.kind in ("vllm", "rheo"):
-            ids = self.plays.prompt_ids(body["messages"])
+        elif self.path == "/tokenize" and self.plays.kind in ("vllm", "rheo"):
+            ids = self.plays.ids_of(body)
             self.tell(200, {"tokens": ids, "count": len(ids), "max_model_len": self.plays.window})
         elif self.path == "/apply-template" and self.plays.kind == "llamacpp":
             self.tell(200, {"prompt": self.plays.text(self.plays.prompt_ids(body["messages"]))})
@@ -182,7 +185,8 @@ class Handler(BaseHTTPRequestHandler):
                 break
             made += 1
             self.plays.made += 1
-            choice: dict[str, Any] = {"index": 0, "delta": {"content": step}, "finish_reason": None}
+            choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+            choice |= {"text": step} if "prompt" in body else {"delta": {"content": step}}
             if body.get("return_token_ids"):
                 choice["token_ids"] = [self.plays.id_of(step)]
             if body.get("logprobs"):
@@ -198,7 +202,7 @@ class Handler(BaseHTTPRequestHandler):
                 last["token_ids"] = [2]
             self.send({"choices": [last]})
         if plays.usage and body.get("stream_options"):
-            prompt = len(plays.prompt_ids(body["messages"]))
+            prompt = len(plays.ids_of(body))
             counts = {"prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made}
             self.send({"choices": [], "usage": {**counts, "prompt_tokens_details": {"cached_tokens": 3}}})
         if plays.done:
@@ -238,11 +242,9 @@ class Handler(BaseHTTPRequestHandler):
 
 def rest(plays: ModelServer, body: dict[str, Any]) -> list[Any]:
     """The steps to play: all, or where the last message is an answer, those that come after it and its break."""
-    last = body["messages"][-1]
-    asked = body.get("continue_final_message") or plays.kind == "llamacpp"
-    if last["role"] != "assistant" or plays.kind not in CONTINUES or not asked:
+    covered = len(begun(plays, body))
+    if not covered:
         return list(plays.steps)
-    covered = len(last["content"])
     steps = list(plays.steps)
     while covered > 0 and steps:
         step = steps.pop(0)
@@ -251,3 +253,12 @@ def rest(plays: ModelServer, body: dict[str, Any]) -> list[Any]:
                 steps.insert(0, step[covered:])
             covered -= len(step)
     return steps[1:] if steps[:1] == [BREAK] else steps
+
+
+def begun(plays: ModelServer, body: dict[str, Any]) -> str:
+    """What of the answer stands in the prompt already."""
+    if "prompt" in body:
+        return str(body["prompt"]).partition("Once upon")[2]
+    last = body["messages"][-1]
+    asked = body.get("continue_final_message") or plays.kind == "llamacpp"
+    return str(last["content"]) if last["role"] == "assistant" and plays.kind in CONTINUES and asked else ""

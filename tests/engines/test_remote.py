@@ -4,7 +4,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -129,7 +129,8 @@ def test_a_stream_that_breaks_is_gone_on_with_elsewhere(begin: Begin, kind: str)
         assert ending(got).answer_tokens == len(WORDS)
         first, then = sorted((one, two), key=lambda server: len(server.asked[-1]["messages"]))
         assert (len(first.asked), len(then.asked)) == (1, 1)
-        assert then.asked[0]["messages"][-1] == {"role": "assistant", "content": "".join(WORDS[:3])}
+        ids = {"token_ids": [first.id_of(word) for word in WORDS[:3]]} if kind == "rheo" else {}
+        assert then.asked[0]["messages"][-1] == {"role": "assistant", "content": "".join(WORDS[:3]), **ids}
         assert then.asked[0].get("continue_final_message", False) == (kind != "llamacpp")
         assert then.asked[0]["max_tokens"] == 47
         assert engine.counters.rebuilt == 1
@@ -236,9 +237,12 @@ def test_one_that_is_gone_rests_and_is_found_when_it_is_back(begin: Begin) -> No
         with model_server(steps=WORDS) as leaves:
             engine = begin(stays, leaves)
             port = leaves.port
-        for _ in range(3):
-            assert text_of(outputs(engine)) == TEXT
-        assert engine.detail.endswith("1 can't be reached")
+        questions = (Prompt((Part("user", f"Count to {number}."),)) for number in count())
+        until(
+            lambda: (
+                text_of(outputs(engine, next(questions))) == TEXT and engine.detail.endswith("; 1 can't be reached")
+            )
+        )
         stays.refusal = (503, {})
         with model_server(steps=WORDS, port=port) as back:
             until(lambda: engine.detail.count(" at ") == 2)
@@ -369,3 +373,19 @@ def test_what_the_server_does_not_tell_is_not_guessed(begin: Begin) -> None:
         assert engine.decode([1, 2]) == ""
         assert engine.context_window == 999
         assert text_of(outputs(engine, max_tokens=1)) == " word0"
+
+
+def test_a_text_as_it_stands_is_gone_on_with(begin: Begin) -> None:
+    steps = [*WORDS[:3], BREAK, *WORDS[3:]]
+    with model_server(steps=steps) as server:
+        engine = begin(server)
+        got = outputs(engine, Prompt((Part("user", "Once upon"),), plain=True))
+        assert text_of(got) == TEXT
+        assert [body["prompt"] for body in server.asked] == ["Once upon", "Once upon" + "".join(WORDS[:3])]
+        assert engine.encode(Prompt((Part("user", "Once upon"),), plain=True)) == server.ids("Once upon")
+
+
+def test_a_server_that_still_loads_is_waited_for(begin: Begin) -> None:
+    with model_server(kind="rheo", entry={"state": "loading"}) as server:
+        threading.Timer(0.1, lambda: server.entry.update(state="ready")).start()
+        assert begin(server).model == "fake"

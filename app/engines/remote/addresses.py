@@ -185,6 +185,8 @@ def look_at(network: Network, address: Address, model: str) -> None:
     entries = {entry["id"]: entry for entry in models_at(network, address)}
     if model not in entries:
         raise NotFound(f"{address.name} has no model {model}; it has {', '.join(entries) or 'none'}.")
+    if entries[model].get("state") in ("loading", "failed"):
+        raise Unavailable(f"{address.name} has no {model} to offer yet: {entries[model]['state']}.")
     address.entry = entries[model]
     address.kind = kind_of(address.entry)
     address.window = _window(network, address)

@@ -9,7 +9,7 @@ from threading import Event
 from app.engines.choice import Choice
 from app.engines.protocol import UNKNOWN, Ending, Part, Piece, Prompt, Reason
 from app.engines.remote.addresses import Address, Addresses
-from app.engines.remote.bodies import chat
+from app.engines.remote.bodies import asked
 from app.engines.remote.chunks import Chunk, Joining, Usage, chunk_of
 from app.engines.remote.faults import ELSEWHERE, Unreachable, broken_off
 from app.engines.remote.network import Stream
@@ -37,6 +37,7 @@ class Answer:
         self._given = prompt.parts[-1].text if prompt.continues and prompt.parts else ""
         self._said = ""
         self._made = 0
+        self._ids: list[int] = []
         self._reason: Reason | None = None
         self._usage = Usage(0, 0, 0)
         self._fault: Exception | None = None
@@ -76,7 +77,7 @@ class Answer:
         return address
 
     def _able(self, address: Address) -> bool:
-        begun = bool(self._given or self._said)
+        begun = bool(self._given or self._said) and not self._prompt.plain
         return address not in self._tried and not (begun and address.well and address.kind.continues == "never")
 
     def _hopeless(self) -> Exception:
@@ -106,26 +107,31 @@ class Answer:
         if choice.max_tokens < 1:
             self._reason = "length"
             return
-        body = chat(self._addresses.model, self._so_far(), choice, address.kind)
+        path, body = asked(self._addresses.model, self._so_far(), choice, address.kind)
         joining = Joining(self._given + self._said, ends_in_ids=address.kind.ends_in_ids)
-        with closing(
-            self._addresses.network.stream(address.name, f"{address.url}/v1/chat/completions", body)
-        ) as stream:
+        with closing(self._addresses.network.stream(address.name, address.url + path, body)) as stream:
             for chunk in self._chunks(stream, address.name, cancelled):
                 if piece := joining.piece(chunk):
                     self._said += piece.text
                     self._made += len(piece.token_ids)
+                    self._ids += piece.token_ids
                     yield piece
                 self._reason = chunk.reason or self._reason
                 if chunk.usage is not None:
                     yield from self._count(chunk.usage, before, joining.knows_ids)
 
     def _so_far(self) -> Prompt:
-        text = self._given + self._said
-        if not text:
+        """The prompt with what was said, as the server that goes on with it is given it."""
+        if not self._said:
             return self._prompt
-        parts = self._prompt.parts[:-1] if self._prompt.continues else self._prompt.parts
-        return Prompt((*parts, Part("assistant", text)), continues=True)
+        if self._prompt.plain:
+            return replace(self._prompt, parts=(*self._prompt.parts, Part("user", self._said)))
+        given = self._prompt.parts[-1:] if self._prompt.continues else ()
+        before = self._prompt.parts[: len(self._prompt.parts) - len(given)]
+        ids = tuple(id_ for part in given for id_ in part.token_ids or (UNKNOWN,))
+        ids += tuple(self._ids)
+        answer = Part("assistant", self._given + self._said, None if UNKNOWN in ids else ids)
+        return Prompt((*before, answer), continues=True)
 
     def _chunks(self, stream: Stream, name: str, cancelled: Event) -> Iterator[Chunk]:
         events = EventReader()
@@ -158,6 +164,7 @@ class Answer:
         missing = usage.answer_tokens - (self._made - before)
         if missing > 0 and not knows_ids:
             self._made += missing
+            self._ids += [UNKNOWN] * missing
             yield Piece("", (UNKNOWN,) * missing)
 
 

@@ -51,7 +51,7 @@ def chunk_of(data: str) -> Chunk | None:
     delta = choice.get("delta") or {}
     ids = choice.get("token_ids")
     return Chunk(
-        text=delta.get("content") or "",
+        text=delta.get("content") or choice.get("text") or "",
         thought=delta.get("reasoning_content") or delta.get("reasoning") or "",
         ids=tuple(ids) if isinstance(ids, list) else None,
         logprobs=_logprobs(choice.get("logprobs")),

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.engines.protocol import Prompt
 from app.engines.remote.addresses import Address
-from app.engines.remote.bodies import messages
+from app.engines.remote.bodies import messages, text_of
 from app.engines.remote.network import Network
 from app.errors import NotFound, Uncounted
 
@@ -51,11 +51,11 @@ class Counting:
 
     def _asked(self, prompt: Prompt, address: Address) -> list[int]:
         kind = address.kind
-        body = messages(prompt, kind)
+        body = {"prompt": text_of(prompt)} if prompt.plain else messages(prompt, kind)
         if kind.counting == "messages":
             told = self._ask(address, "tokenize", {"model": self._model, **body})
         else:
-            text = self._ask(address, "apply-template", body).get("prompt", "")
+            text = body.get("prompt") or self._ask(address, "apply-template", body).get("prompt", "")
             told = self._ask(address, "tokenize", {"content": text, "add_special": True, "parse_special": True})
         return [int(token) for token in told["tokens"]]
 

@@ -69,7 +69,6 @@ class RemoteEngine:
     """One model at one or several addresses. Implements `protocol.Engine`."""
 
     concurrency = CONCURRENCY["remote"]
-    own_system = ""
 
     def __init__(self, settings: Settings, name: str, addresses: Sequence[Address], network: Network) -> None:
         """Take over addresses, at least one of which was found to serve the model."""
@@ -82,7 +81,7 @@ class RemoteEngine:
         self._addresses = Addresses(addresses, name, network, self._learn)
         self.supports: frozenset[str] = frozenset()
         self.context_window = settings.remote_window
-        self.detail = ""
+        self.detail = self.own_system = ""
         self._learn()
 
     @property
@@ -149,6 +148,7 @@ class RemoteEngine:
         well = self._addresses.well
         if well:
             self.supports = frozenset.intersection(*(address.supports for address in well))
+            self.own_system = str(well[0].entry.get("own_system", ""))
             self.context_window = min((a.window for a in well if a.window), default=self._settings.remote_window)
         places = ", ".join(f"{address.kind.name} at {address.name}" for address in well)
         resting = len(self._addresses) - len(well)

@@ -23,14 +23,16 @@ class Kind:
     """How it tells the tokens of a prompt: of messages, of a text that its template made of them, or not at all."""
     gives_ids: bool = False
     """Whether it tells the token ids of an answer when asked."""
+    takes_ids: bool = False
+    """Whether it may be given the ids of an answer that came from it, to read exactly what it wrote."""
     ends_in_ids: bool = False
     """Whether the token that ended an answer is among them."""
     fussy: bool = False
     """Whether it refuses fields that it does not know."""
     names: Mapping[str, str] = field(default_factory=dict)
     """What it calls fields of `Sampling` otherwise than others do."""
-    plain: Mapping[str, float] = field(default_factory=dict)
-    """What it is told so that it does not choose by what came with its model, or by its own taste."""
+    plain: Mapping[str, float | str] = field(default_factory=dict)
+    """What it is told so that nothing is added: neither its model's own taste, nor a reading of thoughts."""
 
 
 VLLM = Kind(
@@ -42,7 +44,7 @@ VLLM = Kind(
     ends_in_ids=True,
     plain={"top_k": 0, "repetition_penalty": 1.0},
 )
-RHEO = Kind("Rheo", _MORE, "asked", "messages", gives_ids=True)
+RHEO = Kind("Rheo", _MORE, "asked", "messages", gives_ids=True, takes_ids=True, plain={"reasoning_format": "none"})
 LLAMA_CPP = Kind(
     "llama.cpp",
     _MORE,
