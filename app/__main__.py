@@ -1,4 +1,4 @@
-"""The command: serve, migrate."""
+"""The command: serve, model-server, migrate."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     command = options.pop("command") or "serve"
     try:
         settings = Settings.read(os.environ, {name: value for name, value in options.items() if value is not None})
-        return {"serve": serve, "migrate": migrate}[command](settings)
+        return COMMANDS[command](settings)
     except AppError as error:
         print(f"rheo: {error.words}", file=sys.stderr)  # noqa: T201  (the terminal is where it was asked)
         return 1
@@ -36,9 +36,20 @@ def serve(settings: Settings) -> int:
             "or RHEO_OPEN=1 if everyone may read and write everything."
         )
     with held(settings):
-        from app.server import run  # noqa: PLC0415  (so that --help and mistakes answer at once)
+        from app.factory import create_app  # noqa: PLC0415  (so that --help and mistakes answer at once)
+        from app.server import run  # noqa: PLC0415
 
-        return run(settings)
+        return run(settings, create_app)
+
+
+def model_server(settings: Settings) -> int:
+    """Serve the model alone, to programs and to the page of another process. Who asks from outside needs a key."""
+    settings = settings.apart()
+    with held(settings):
+        from app.model_server import create_model_server  # noqa: PLC0415
+        from app.server import run  # noqa: PLC0415
+
+        return run(settings, create_model_server)
 
 
 def migrate(settings: Settings) -> int:
@@ -54,6 +65,9 @@ def migrate(settings: Settings) -> int:
     return 0
 
 
+COMMANDS = {"serve": serve, "model-server": model_server, "migrate": migrate}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rheo",
@@ -62,7 +76,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rheo {app.__version__}")
     parser.add_argument(
-        "command", nargs="?", choices=["serve", "migrate"], help="serve (default), or migrate the database"
+        "command",
+        nargs="?",
+        choices=list(COMMANDS),
+        help="serve (default), model-server (without the page), or migrate the database",
     )
     for name, field in Settings.model_fields.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="…", help=_help(name, field))

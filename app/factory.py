@@ -64,6 +64,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
     application.state.access = access
     application.state.parts = parts
     application.state.catalog = parts.catalog
+    application.state.leave = lambda: leave(parts)
     application.state.assets = Assets()
     application.state.pages = Pages(
         application.state.assets,
@@ -88,6 +89,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         exports.router,
         ratings.router,
         health.router,
+        health.page_router,
         assets.router,
     ):
         application.include_router(router)

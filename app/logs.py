@@ -21,7 +21,7 @@ def write_logs(folder: Path) -> None:
     requests, lines = logging.getLogger("rheo.requests"), _file(folder / "requests.log")
     lines.setFormatter(logging.Formatter('{"at": "%(asctime)s", "request": %(message)s}'))
     requests.handlers, requests.propagate = [lines], False
-    for chatty in ("alembic", "httpx", "ContinuousBatchingLogger"):
+    for chatty in ("alembic", "httpx", "httpx2", "ContinuousBatchingLogger"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

@@ -152,6 +152,11 @@ class Settings(BaseModel):
             raise ValueError("RHEO_ENGINE=remote needs RHEO_REMOTE_URL, the address of the server")
         return self
 
+    def apart(self) -> Self:
+        """For a model server beside a page: a folder and a port of its own, where none are chosen."""
+        own = {"data_dir": self.data_dir.with_name(f"{self.data_dir.name}-model-server"), "port": 8001}
+        return self.model_copy(update={k: value for k, value in own.items() if k not in self.model_fields_set})
+
     @property
     def sqlite_url(self) -> str:
         """The URL of the database, the default filled in."""

@@ -11,7 +11,7 @@ from app.api.prompts import chat_prompt, plain_prompt
 from app.api.requests import ChatRequest, CompletionRequest, GenerateRequest, ManyOptions, Options
 from app.conversations.texts import storable
 from app.engines.protocol import Engine, Part, Prompt, Sampling
-from app.errors import TooLong
+from app.errors import TooLong, Uncounted
 from app.rendering.thinking import opened
 
 LAST = 16
@@ -107,7 +107,10 @@ def _or(asked: float | None, default: float | None) -> float | None:
 def _ids(engine: Engine, prompt: Prompt, request: Options) -> list[int]:
     """A prompt as the model reads it. Raises `Unusable` where it can't be answered."""
     where = {"ChatRequest": "messages", "CompletionRequest": "prompt"}.get(type(request).__name__, "text")
-    ids = engine.encode(prompt)
+    try:
+        ids = engine.encode(prompt)
+    except Uncounted:
+        return []  # whoever runs the model says itself what is too long for it
     if not ids:
         raise Unusable("There is nothing to answer.", where)
     if len(ids) >= engine.context_window:

@@ -14,6 +14,7 @@ from app.api.storing import keep
 from app.api.streams import DONE, PING, data
 from app.conversations.models import Conversation
 from app.database import new_id
+from app.engines.protocol import UNKNOWN
 from app.errors import AppError
 
 
@@ -122,7 +123,7 @@ class Chat:
         extras: dict[str, Any] = {}
         if self._request.logprobs:
             extras["logprobs"] = {"content": [_logprob(*pair) for pair in spelt(delta, self._asked.engine.decode)]}
-        if self._request.return_token_ids:
+        if self._request.return_token_ids and UNKNOWN not in delta.token_ids:
             extras["token_ids"] = delta.token_ids
         return extras
 

@@ -10,6 +10,7 @@ from app.api.faults import body
 from app.api.requests import CompletionRequest
 from app.api.streams import DONE, PING, data
 from app.database import new_id
+from app.engines.protocol import UNKNOWN
 from app.errors import AppError
 
 
@@ -62,7 +63,7 @@ class Texts:
         told: dict[str, Any] = {"index": choice.index, "text": new.content, "logprobs": None, "finish_reason": reason}
         if self._request.logprobs is not None:
             told["logprobs"] = self._logprobs(choice.index, new)
-        if self._request.return_token_ids:
+        if self._request.return_token_ids and UNKNOWN not in new.token_ids:
             told["token_ids"] = new.token_ids
         return told
 

@@ -96,6 +96,9 @@ class Catalog:
             engine.close()
 
     def _report(self, progress: Progress) -> None:
+        if self._closed:
+            # A loader may wait for another server, for ever if need be.
+            raise Unavailable("Rheo is ending.")
         self._become(None, ModelState(self._state.model, "loading", progress.fraction, progress.stage))
 
     def _become(self, engine: Engine | None, state: ModelState) -> None:

@@ -29,6 +29,8 @@ class ModelServer:
     model: str = "fake"
     port: int = 0
     delay_s: float = 0.002
+    key: str | None = None
+    """What it wants to be asked with."""
     refusal: tuple[int, Any] | None = None
     """What it says instead of any answer: a status and a body."""
     cut: int | None = None
@@ -114,7 +116,9 @@ class Handler(BaseHTTPRequestHandler):
         return self.server.plays
 
     def do_GET(self) -> None:
-        if self.path == "/v1/models":
+        if self.plays.key is not None and self.headers["Authorization"] != f"Bearer {self.plays.key}":
+            self.tell(401, {"error": {"message": "wrong key"}})
+        elif self.path == "/v1/models":
             window = {"max_model_len": self.plays.window} if self.plays.window else {}
             entry = {
                 "id": self.plays.model,

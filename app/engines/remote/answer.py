@@ -1,7 +1,7 @@
 """One answer, from as many servers as it takes: what one begins, another goes on with."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from threading import Event
@@ -14,7 +14,7 @@ from app.engines.remote.chunks import Chunk, Joining, Usage, chunk_of
 from app.engines.remote.faults import ELSEWHERE, Unreachable, broken_off
 from app.engines.remote.network import Stream
 from app.engines.remote.sse import EventReader
-from app.errors import Unavailable
+from app.errors import TooLong, Unavailable
 
 POLL_S = 0.05
 """How often an answer to which nothing comes looks whether it was cancelled."""
@@ -27,11 +27,22 @@ MOST_BREAKS = 8
 class Answer:
     """Makes one answer. `breaks` counts how often another server was asked, or the same again."""
 
-    def __init__(self, addresses: Addresses, prompt: Prompt, choice: Choice, wait_s: float) -> None:
-        """`wait_s` is how long to wait for a server where none is there, or the only one has gone."""
+    def __init__(
+        self,
+        addresses: Addresses,
+        prompt: Prompt,
+        choice: Choice,
+        fitting: Callable[[Prompt, Choice], Choice],
+        wait_s: float,
+    ) -> None:
+        """`fitting` bounds the choice by the room that a prompt leaves; text that is read anew may be more tokens.
+
+        `wait_s` is how long to wait for a server where none is there, or the only one has gone.
+        """
         self._addresses = addresses
         self._prompt = prompt
         self._choice = choice
+        self._fitting = fitting
         self._wait_s = wait_s
         self._subject = next((part.text[:200] for part in prompt.parts if part.role == "user"), "")
         self._given = prompt.parts[-1].text if prompt.continues and prompt.parts else ""
@@ -107,7 +118,15 @@ class Answer:
         if choice.max_tokens < 1:
             self._reason = "length"
             return
-        path, body = asked(self._addresses.model, self._so_far(), choice, address.kind)
+        prompt = self._so_far()
+        try:
+            choice = self._fitting(prompt, choice)
+        except TooLong:
+            if not self._said:
+                raise
+            self._reason = "length"
+            return
+        path, body = asked(self._addresses.model, prompt, choice, address.kind)
         joining = Joining(self._given + self._said, ends_in_ids=address.kind.ends_in_ids)
         with closing(self._addresses.network.stream(address.name, address.url + path, body)) as stream:
             for chunk in self._chunks(stream, address.name, cancelled):

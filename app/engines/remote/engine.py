@@ -5,7 +5,7 @@ from contextlib import suppress
 from threading import Event, Lock
 
 from app.engines.catalog import CONCURRENCY
-from app.engines.choice import choose
+from app.engines.choice import Choice, choose
 from app.engines.protocol import Counters, Output, Piece, Progress, Prompt, Report, Sampling
 from app.engines.remote.addresses import Address, Addresses, address_of, look_at, models_at
 from app.engines.remote.answer import Answer
@@ -103,19 +103,24 @@ class RemoteEngine:
         choice = choose(sampling, self._settings, self.supports)
         if not prompt.parts:
             raise Invalid("There is nothing to answer.")
-        with suppress(Unavailable):
-            # Known from when it was fitted into the window; what is not known the server says itself.
-            count = len(self.encode(prompt))
-            if count >= self.context_window:
-                raise TooLong(count, self.context_window)
-            choice = choice.within(self.context_window - count)
+        self._fitting(prompt, choice)
         wait_s = self._settings.remote_connect_s
-        return self._run(Answer(self._addresses, prompt, choice, wait_s), cancelled)
+        return self._run(Answer(self._addresses, prompt, choice, self._fitting, wait_s), cancelled)
 
     def close(self) -> None:
         """Close all connections. Running streams end with an error."""
         self._addresses.close()
         self._network.close()
+
+    def _fitting(self, prompt: Prompt, choice: Choice) -> Choice:
+        """The choice, for an answer that there is room for. Raises `TooLong` where there is none."""
+        with suppress(Unavailable):
+            count = len(self.encode(prompt))
+            if count >= self.context_window:
+                raise TooLong(count, self.context_window)
+            return choice.within(self.context_window - count)
+        # What is not known the server says itself.
+        return choice
 
     def _run(self, answer: Answer, cancelled: Event) -> Iterator[Output]:
         with self._lock:

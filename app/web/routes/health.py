@@ -10,6 +10,7 @@ from app.engines.catalog import Catalog
 from app.web.pages import pages_of
 
 router = APIRouter()
+page_router = APIRouter()
 
 _STATUS = {"ready": "ok", "loading": "loading", "failed": "failed"}
 
@@ -35,7 +36,7 @@ async def ready(request: Request) -> Response:
     return JSONResponse({"ready": is_ready, "detail": catalog.state.detail}, 200 if is_ready else 503)
 
 
-@router.get("/model-state")
+@page_router.get("/model-state")
 async def model_state(request: Request) -> Response:
     """The line about the model; while it loads, the page asks for it again and again."""
     return pages_of(request).partial("layouts/_model_polled.html")
