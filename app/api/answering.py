@@ -11,11 +11,11 @@ from starlette.types import Receive
 from app.api.asking import Asked
 from app.api.outbox import Outbox
 from app.api.parts import Parts
-from app.engines.protocol import Piece
+from app.engines.protocol import Ending, Piece
 from app.errors import AppError
 from app.generation.completion import Completion, Told
 
-News = list[tuple[int, Told]]
+News = list[tuple[int, Piece | Ending]]
 """What was heard, each with the number of its choice."""
 
 
@@ -33,7 +33,7 @@ class Answering:
             Completion(parts.catalog, parts.metrics, owner, prompt, sampling, asked.stop, partial(self._hear, number))
             for number, (prompt, sampling) in enumerate(every)
         ]
-        self._heard: News = []
+        self._heard: list[tuple[int, Told]] = []
         self._unended = set(range(len(every)))
         self._watch: asyncio.Task[None] | None = None
 
@@ -70,15 +70,15 @@ class Answering:
         """
         heard, self._heard = self._heard, []
         while True:
-            for number, told in heard:
-                if isinstance(told, AppError):
-                    self.close()
-                    raise told
-                if not isinstance(told, Piece):
-                    self._unended.discard(number)
+            # What was made before a fault is a part of the answer.
+            fault = next((told for _, told in heard if isinstance(told, AppError)), None)
+            self._unended -= {number for number, told in heard if isinstance(told, Ending)}
             self._check_left()
             if heard or silence_s is not None:
-                yield heard
+                yield [(number, told) for number, told in heard if not isinstance(told, AppError)]
+            if fault is not None:
+                self.close()
+                raise fault
             if not self._unended:
                 return
             heard = await self._outbox.take(silence_s)

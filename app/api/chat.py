@@ -1,12 +1,12 @@
 """Chat completions as they are told: whole, or chunk by chunk."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from app.api.answering import Answering
+from app.api.answering import Answering, News
 from app.api.choices import Choice, Delta, spelt, usage
 from app.api.faults import body
 from app.api.requests import ChatRequest
@@ -38,7 +38,6 @@ class Chat:
         """All of it, once it is there."""
         async for news in self._answering.news():
             for number, told in news:
-                assert not isinstance(told, AppError)
                 self.choices[number].take(told)
         await self.keep()
         return {
@@ -60,6 +59,7 @@ class Chat:
             await self.keep()
         except AppError as error:
             self._fault = error
+            await self.keep()
             # The status is sent long ago; clients raise this, and it has no finish_reason.
             yield data(body(error))
             return
@@ -89,7 +89,7 @@ class Chat:
                 fault=self._fault,
             )
 
-    def _told(self, news: Sequence[tuple[int, Any]]) -> list[bytes]:
+    def _told(self, news: News) -> list[bytes]:
         """Neighbouring pieces of a choice are one chunk where a slow reader has let them gather."""
         deltas: dict[int, Delta] = {}
         for number, told in news:

@@ -29,7 +29,6 @@ class Texts:
         """All of it, once it is there."""
         async for news in self._answering.news():
             for number, told in news:
-                assert not isinstance(told, AppError)
                 self._choices[number].take(told)
         choices = [self._choice(choice, choice.whole, choice.finish_reason) for choice in self._choices]
         return {**self._head(), "choices": choices, "usage": usage(self._choices, len(self._asked.samplings))}
@@ -41,7 +40,6 @@ class Texts:
                 if not news:
                     yield PING
                 for number, told in news:
-                    assert not isinstance(told, AppError)
                     choice = self._choices[number]
                     new = choice.take(told)
                     if new is not None or choice.ending is told:

@@ -54,7 +54,7 @@ async def _events(answering: Answering, choice: Choice, silence_s: float) -> Asy
 async def _texts(answering: Answering, choice: Choice, silence_s: float | None = None) -> AsyncIterator[str]:
     """The answer without its thinking; an empty text where nothing came for so long."""
     async for news in answering.news(silence_s):
-        deltas = [choice.take(told) for _, told in news if not isinstance(told, AppError)]
+        deltas = [choice.take(told) for _, told in news]
         text = "".join(delta.content for delta in deltas if delta is not None)
         if text or not news:
             yield text
