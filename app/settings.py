@@ -76,8 +76,13 @@ class Settings(BaseModel):
     )
     model: Annotated[Names, Field(min_length=1)] = Field(
         ("smollm2",),
-        description="smollm2 (comes with Rheo), a name on the Hugging Face hub, a folder, or a .gguf file",
+        description="smollm2 (comes with Rheo), a name on the Hugging Face hub, a folder, or a .gguf file; "
+        "several separated by commas, the first answers where no other is chosen",
     )
+    models_dir: Path | None = Field(
+        None, description="a folder of further models to choose from; what comes is found"
+    )
+    models_loaded: int = Field(1, ge=1, description="models in memory at one time, at most")
     script: Path | None = Field(None, description="the file that the scripted engine plays")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where the model runs")
     dtype: Literal["auto", "bfloat16", "float32"] = Field("auto", description="the number type of the weights")
