@@ -92,7 +92,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rheo {app.__version__}")
     parser.add_argument(
-        "command", nargs="?", choices=["serve", "migrate", "key"], help="serve (default), migrate the database, or key"
+        "command",
+        nargs="?",
+        choices=["serve", "migrate", "key"],
+        help="serve (default), migrate the database, or key",
     )
     parser.add_argument("words", nargs="*", help="after key: new NAME, list, or revoke NAME (keys of programs)")
     for name, field in Settings.model_fields.items():

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from app.api.answering import Answering
+from app.api.asking import fingerprint
 from app.api.choices import Choice, Delta, spelt, usage
 from app.api.faults import body
 from app.api.requests import CompletionRequest
@@ -18,12 +19,11 @@ class Texts:
 
     def __init__(self, answering: Answering, request: CompletionRequest) -> None:
         self._answering = answering
-        self._asked = answering.asked
         self._request = request
         self._id = f"cmpl-{new_id()}"
         self._created = int(time.time())
-        self._choices = [Choice(index) for index in range(answering.count)]
-        self._said = [0] * answering.count
+        self._choices = [Choice(index) for index in range(len(request.prompts) * request.choices)]
+        self._said = [0] * len(self._choices)
 
     async def whole(self) -> dict[str, Any]:
         """All of it, once it is there."""
@@ -31,7 +31,7 @@ class Texts:
             for number, told in news:
                 self._choices[number].take(told)
         choices = [self._choice(choice, choice.whole, choice.finish_reason) for choice in self._choices]
-        return {**self._head(), "choices": choices, "usage": usage(self._choices, len(self._asked.samplings))}
+        return {**self._head(), "choices": choices, "usage": usage(self._choices, self._request.choices)}
 
     async def chunks(self, silence_s: float) -> AsyncIterator[bytes]:
         """The stream: what is new of each choice, at the end of each why, then what it cost and that it is over."""
@@ -48,7 +48,7 @@ class Texts:
             yield data(body(error))
             return
         if self._request.tells_usage:
-            cost = usage(self._choices, len(self._asked.samplings))
+            cost = usage(self._choices, self._request.choices)
             yield data({**self._head(), "choices": [], "usage": cost})
         yield DONE
 
@@ -59,17 +59,17 @@ class Texts:
     def _choice(self, choice: Choice, new: Delta, reason: str | None) -> dict[str, Any]:
         told: dict[str, Any] = {"index": choice.index, "text": new.content, "logprobs": None, "finish_reason": reason}
         if self._request.logprobs is not None:
-            told["logprobs"] = self._logprobs(choice.index, new)
+            told["logprobs"] = self._logprobs(choice, new)
         if self._request.return_token_ids:
             told["token_ids"] = new.token_ids
         return told
 
-    def _logprobs(self, index: int, new: Delta) -> dict[str, Any]:
-        pairs = spelt(new, self._asked.engine.decode)
+    def _logprobs(self, choice: Choice, new: Delta) -> dict[str, Any]:
+        pairs = spelt(choice, new)
         offsets = []
         for token, _ in pairs:
-            offsets.append(self._said[index])
-            self._said[index] += len(token)
+            offsets.append(self._said[choice.index])
+            self._said[choice.index] += len(token)
         return {
             "tokens": [token for token, _ in pairs],
             "token_logprobs": [chance for _, chance in pairs],
@@ -78,10 +78,11 @@ class Texts:
         }
 
     def _head(self) -> dict[str, Any]:
+        question = next(choice.question for choice in self._choices if choice.question is not None)
         return {
             "id": self._id,
             "object": "text_completion",
             "created": self._created,
-            "model": self._asked.engine.model,
-            "system_fingerprint": self._asked.fingerprint,
+            "model": question.engine.model,
+            "system_fingerprint": fingerprint(question, self._request),
         }

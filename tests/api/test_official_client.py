@@ -86,9 +86,11 @@ def test_the_helper_for_streams_understands_them(client: OpenAI, model: str) -> 
 
 def test_f06_a_content_of_parts_is_taken_and_a_picture_refused(client: OpenAI, model: str) -> None:
     text = [{"type": "text", "text": "Say "}, {"type": "text", "text": "hi"}]
-    assert client.chat.completions.create(
-        model=model, messages=[{"role": "user", "content": text}], max_tokens=4
-    ).choices[0].message.content
+    assert (
+        client.chat.completions.create(model=model, messages=[{"role": "user", "content": text}], max_tokens=4)
+        .choices[0]
+        .message.content
+    )
     picture = [*text, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
     with pytest.raises(openai.BadRequestError, match="image"):
         client.chat.completions.create(model=model, messages=[{"role": "user", "content": picture}])
@@ -123,7 +125,9 @@ def test_f11_several_answers_are_several(client: OpenAI, model: str) -> None:
 
 def test_b17_temperatures_are_taken_as_the_numbers_they_are(client: OpenAI, model: str) -> None:
     texts = [
-        client.chat.completions.create(model=model, messages=HI, max_tokens=4, temperature=0).choices[0].message.content
+        client.chat.completions.create(model=model, messages=HI, max_tokens=4, temperature=0)
+        .choices[0]
+        .message.content
         for _ in range(2)
     ]
     assert texts[0] == texts[1]

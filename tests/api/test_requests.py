@@ -60,7 +60,9 @@ def test_a_request_of_the_case_file_is_answered_or_refused_as_it_must(rheo: Runn
         answer = response.json()
         if "completion_tokens" in expected:
             assert answer["usage"]["completion_tokens"] == expected["completion_tokens"]
-        assert answer["choices"][0]["finish_reason"] == expected.get("finish_reason", answer["choices"][0]["finish_reason"])
+        assert answer["choices"][0]["finish_reason"] == expected.get(
+            "finish_reason", answer["choices"][0]["finish_reason"]
+        )
         assert len(answer["choices"]) == (body.get("n") or 1)
         if "same_text_twice" in expected:
             assert post(rheo, body).json()["choices"] == answer["choices"]
@@ -77,7 +79,9 @@ def check_stream(chunks: list[dict[str, Any]], body: dict[str, Any]) -> None:
     assert all(chunk.get("usage") is None for chunk in chunks)
     assert all(len(chunk["choices"]) == 1 for chunk in chunks)
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
-    assert [chunk["choices"][0]["delta"].get("role") for chunk in chunks] == ["assistant"] + [None] * (len(chunks) - 1)
+    assert [chunk["choices"][0]["delta"].get("role") for chunk in chunks] == ["assistant"] + [None] * (
+        len(chunks) - 1
+    )
     assert len({(chunk["id"], chunk["created"], chunk["object"]) for chunk in chunks}) == 1
     assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == "".join(SCRIPT)
 
@@ -170,21 +174,23 @@ def test_f16_the_list_names_the_models_and_each_can_be_asked_for(rheo: Running) 
     listed = rheo.client.get("/v1/models").json()
     assert listed["object"] == "list"
     (model,) = listed["data"]
-    assert (model["id"], model["object"], model["max_model_len"], model["state"]) == ("double", "model", 4096, "ready")
+    assert (model["id"], model["object"], model["max_model_len"], model["state"]) == (
+        "double",
+        "model",
+        4096,
+        "ready",
+    )
     assert rheo.client.get("/v1/models/double").json() == model
     unknown = rheo.client.get("/v1/models/gpt-4o")
     assert (unknown.status_code, error_of(unknown)["code"]) == (404, "model_not_found")
     assert post(rheo, {"model": None}).json()["model"] == "double"
 
 
-def test_a_model_that_is_loading_or_has_failed_is_told_at_once(server: Serve) -> None:
-    loading = server({"steps": ["x"], "load_s": 60})
-    response = post(loading, {"stream": True})
-    assert (response.status_code, response.headers["retry-after"]) == (503, "2")
-    assert "being loaded" in error_of(response)["message"]
-    failed = server({"steps": ["x"], "load_error": "there is no such file"})
-    failed.ready()
-    assert "there is no such file" in error_of(post(failed, {}))["message"]
+def test_a_model_that_loads_is_waited_for_and_one_that_can_not_be_loaded_is_told(server: Serve) -> None:
+    assert post(server({"steps": ["x"], "load_s": 0.2}), {}).json()["choices"][0]["message"]["content"] == "x"
+    failed = post(server({"steps": ["x"], "load_error": "there is no such file"}), {"stream": True})
+    assert (failed.status_code, failed.headers["retry-after"]) == (503, "2")
+    assert "there is no such file" in error_of(failed)["message"]
 
 
 def test_a_text_is_gone_on_with_and_several_at_once(rheo: Running) -> None:
