@@ -1,4 +1,4 @@
-"""The command: serve, model-server, migrate."""
+"""The command: serve, model-server, migrate, key."""
 
 import argparse
 import os
@@ -10,16 +10,18 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import app
 from app.data_folder import held
-from app.errors import AppError, Misconfigured
+from app.errors import AppError, Invalid, Misconfigured
 from app.settings import PREFIX, Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; the exit status. A start that can't be is told in one line."""
     options = vars(_parser().parse_args(arguments))
-    command = options.pop("command") or "serve"
+    command, words = options.pop("command") or "serve", options.pop("words", [])
     try:
         settings = Settings.read(os.environ, {name: value for name, value in options.items() if value is not None})
+        if command == "key":
+            return key(settings, words)
         return COMMANDS[command](settings)
     except AppError as error:
         print(f"rheo: {error.words}", file=sys.stderr)  # noqa: T201  (the terminal is where it was asked)
@@ -65,6 +67,34 @@ def migrate(settings: Settings) -> int:
     return 0
 
 
+def key(settings: Settings, words: list[str]) -> int:
+    """Make, list or revoke keys of programs. Works beside a server that runs."""
+    from app.api.keys import Keys  # noqa: PLC0415
+    from app.database import SCHEMA, Database  # noqa: PLC0415
+
+    database = Database(settings.sqlite_url)
+    try:
+        if not settings.data_dir.is_dir() or database.schema() != SCHEMA:
+            migrate(settings)
+        keys = Keys(database)
+        match words:
+            case ["new", name]:
+                secret = keys.make(name)
+                print(f"The key {name}, which is shown only this once:\n{secret}")  # noqa: T201
+            case ["list"]:
+                for one in keys.list():
+                    state = f"revoked {one.revoked_at:%Y-%m-%d}" if one.revoked_at else "in use"
+                    print(f"{one.name}\tmade {one.created_at:%Y-%m-%d}\t{state}")  # noqa: T201
+            case ["revoke", name]:
+                keys.revoke(name)
+                print(f"The key {name} is worthless now.")  # noqa: T201
+            case _:
+                raise Invalid("Say key new NAME, key list or key revoke NAME.")
+    finally:
+        database.close()
+    return 0
+
+
 COMMANDS = {"serve": serve, "model-server": model_server, "migrate": migrate}
 
 
@@ -78,9 +108,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "command",
         nargs="?",
-        choices=list(COMMANDS),
-        help="serve (default), model-server (without the page), or migrate the database",
+        choices=[*COMMANDS, "key"],
+        help="serve (default), model-server (without the page), migrate the database, or key",
     )
+    parser.add_argument("words", nargs="*", help="after key: new NAME, list, or revoke NAME (keys of programs)")
     for name, field in Settings.model_fields.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="…", help=_help(name, field))
     return parser

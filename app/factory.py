@@ -71,7 +71,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         settings.root_path,
         {
             "sidebar": sidebar,
-            "model": lambda: parts.catalog.state,
+            "model": parts.catalog.state,
             "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,

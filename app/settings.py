@@ -91,8 +91,13 @@ class Settings(BaseModel):
     )
     model: Annotated[Names, Field(min_length=1)] = Field(
         ("smollm2",),
-        description="smollm2 (comes with Rheo), a name on the Hugging Face hub, a folder, or a .gguf file",
+        description="smollm2 (comes with Rheo), a name on the Hugging Face hub, a folder, or a .gguf file; "
+        "several separated by commas, the first answers where no other is chosen",
     )
+    models_dir: Path | None = Field(
+        None, description="a folder of further models to choose from; what comes is found"
+    )
+    models_loaded: int = Field(1, ge=1, description="models in memory at one time, at most")
     remote_url: Urls = Field(
         (), description="the address of the server that runs the model, for the engine remote; several by commas"
     )

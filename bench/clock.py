@@ -16,6 +16,7 @@ from app import factory
 from app.engines.catalog import Catalog
 from app.engines.protocol import Ending, Output, Piece, Prompt, Report, Sampling
 from app.engines.scripted import Script, ScriptedEngine
+from app.engines.shelf import Model
 from app.settings import Settings
 
 RATE = 20
@@ -69,7 +70,7 @@ def main() -> int:
         def load(_: Report) -> Clock:
             return clock
 
-        return Catalog("clock", load)
+        return Catalog(lambda: [Model("clock", load)])
 
     def begin(*_: Any) -> None:
         clock.begin()

@@ -175,7 +175,7 @@ class Running:
         assert not self._thread.is_alive(), "the server did not end"
 
     def ready(self) -> None:
-        until(lambda: self.parts.catalog.state.state != "loading")
+        until(lambda: self.parts.catalog.state().state != "loading")
 
 
 class Stream:

@@ -2,39 +2,36 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from app.api.asking import Asked
 from app.api.outbox import Outbox
 from app.api.parts import Parts
-from app.engines.protocol import Piece
+from app.engines.protocol import Ending, Piece
 from app.errors import AppError
-from app.generation.completion import Completion, Told
+from app.generation.completion import Ask, Completion, Question, Told
 
-News = list[tuple[int, Told]]
+News = list[tuple[int, Question | Piece | Ending]]
 """What was heard, each with the number of its choice."""
 
 
 class Answering:
     """All choices of one request, in the queue and turns of everybody."""
 
-    def __init__(self, parts: Parts, owner: str, asked: Asked) -> None:
+    def __init__(self, parts: Parts, owner: str, model: str | None, asks: Sequence[Ask]) -> None:
         self.parts = parts
-        self.asked = asked
         self.left = False
         """Whether the caller went away before the end."""
         self._outbox: Outbox[tuple[int, Told]] = Outbox()
-        every = [(prompt, sampling) for prompt in asked.prompts for sampling in asked.samplings]
         self._runs = [
-            Completion(parts.catalog, parts.metrics, owner, prompt, sampling, asked.stop, partial(self._hear, number))
-            for number, (prompt, sampling) in enumerate(every)
+            Completion(parts.catalog, parts.metrics, owner, model, ask, partial(self._hear, number))
+            for number, ask in enumerate(asks)
         ]
-        self._heard: News = []
-        self._unended = set(range(len(every)))
+        self._heard: list[tuple[int, Told]] = []
+        self._unended = set(range(len(asks)))
         self._watch: asyncio.Task[None] | None = None
 
     @property
@@ -52,7 +49,7 @@ class Answering:
             for run in self._runs:
                 self.parts.runner.submit(run)
             deadline = None if patience_s is None else time.monotonic() + patience_s
-            while not self._heard and (deadline is None or time.monotonic() < deadline):
+            while not self._tells() and (deadline is None or time.monotonic() < deadline):
                 left_s = None if deadline is None else max(deadline - time.monotonic(), 0.001)
                 self._heard += await self._outbox.take(left_s)
             for _, told in self._heard:
@@ -70,15 +67,15 @@ class Answering:
         """
         heard, self._heard = self._heard, []
         while True:
-            for number, told in heard:
-                if isinstance(told, AppError):
-                    self.close()
-                    raise told
-                if not isinstance(told, Piece):
-                    self._unended.discard(number)
+            # What was made before a fault is a part of the answer.
+            fault = next((told for _, told in heard if isinstance(told, AppError)), None)
+            self._unended -= {number for number, told in heard if isinstance(told, Ending)}
             self._check_left()
             if heard or silence_s is not None:
-                yield heard
+                yield [(number, told) for number, told in heard if not isinstance(told, AppError)]
+            if fault is not None:
+                self.close()
+                raise fault
             if not self._unended:
                 return
             heard = await self._outbox.take(silence_s)
@@ -89,6 +86,10 @@ class Answering:
             self._watch.cancel()
         self._outbox.close()
         self._cancel()
+
+    def _tells(self) -> bool:
+        """Whether anything was heard that is not only asked yet."""
+        return any(not isinstance(told, Question) for _, told in self._heard)
 
     def _hear(self, number: int, told: Told) -> None:
         self._outbox.put((number, told))

@@ -1,97 +1,101 @@
-"""A request that was understood: what is asked of which engine, everything checked before it waits for its turn."""
+"""A request to questions for an engine, everything checked before it comes near the model."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import app
-from app.api.faults import Unusable
-from app.api.models import engine_of
+from app.api.faults import UnknownModel, Unusable
 from app.api.parts import Parts
-from app.api.prompts import chat_prompt, plain_prompt
-from app.api.requests import ChatRequest, CompletionRequest, GenerateRequest, ManyOptions, Options
-from app.conversations.texts import storable
-from app.engines.protocol import Engine, Part, Prompt, Sampling
+from app.api.prompts import chat_prompt, plain_prompt, text_prompt
+from app.api.requests import ChatRequest, CompletionRequest, GenerateRequest, Options
+from app.engines.protocol import Engine, Prompt, Sampling
 from app.errors import TooLong, Uncounted
+from app.generation.completion import Ask, Question
+from app.generation.steering import Steering
 from app.rendering.thinking import opened
 
 LAST = 16
 """Tokens at the end of a prompt among which a tag that opens thinking lies."""
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The answers of one request: as many as there are prompts, for each as many as there are samplings."""
-
-    engine: Engine
-    prompts: tuple[Prompt, ...]
-    samplings: tuple[Sampling, ...]
-    stop: tuple[str, ...]
-    before: str
-    """What a chat's answer has said already, or the tag with which its prompt lets it think."""
-    fingerprint: str | None
-    """Of what makes the same answer again; None where a seed was asked for that this engine can't use."""
+MakePrompt = Callable[[Engine], Prompt]
 
 
-def asked_of_chat(parts: Parts, request: ChatRequest) -> Asked:
-    """What a chat completion asks for. Raises `AppError`, naming the field that can't be honoured."""
+def asks_of_chat(parts: Parts, request: ChatRequest) -> Sequence[Ask]:
+    """The questions of a chat completion, one for each choice. Raises `AppError` for what can't be honoured."""
+    logprobs = bool(request.logprobs)
+    return _asks(parts, request, [partial(chat_prompt, request)], request.choices, logprobs=logprobs)
+
+
+def asks_of_completion(parts: Parts, request: CompletionRequest) -> Sequence[Ask]:
+    """The questions of a completion of texts, all choices of one text after the other. Raises `AppError` likewise."""
+    prompts = [partial(plain_prompt, text) for text in request.prompts]
+    return _asks(parts, request, prompts, request.choices, logprobs=request.logprobs is not None)
+
+
+def asks_of_text(parts: Parts, request: GenerateRequest) -> Sequence[Ask]:
+    """The question of `POST /generate`. Raises `AppError` likewise."""
+    return _asks(parts, request, [partial(text_prompt, request)], 1)
+
+
+def fingerprint(question: Question, request: Options) -> str | None:
+    """Of what makes the same answer again; None where a seed is asked for that this engine can't use."""
+    if request.seed is not None and question.sampling.seed is None:
+        return None
+    made_by = f"{app.__version__} {question.engine.model} {question.engine.detail}"
+    return f"fp_{hashlib.sha256(made_by.encode()).hexdigest()[:10]}"
+
+
+def _asks(
+    parts: Parts, request: Options, prompts: Sequence[MakePrompt], choices: int, *, logprobs: bool = False
+) -> Sequence[Ask]:
     request.check()
-    engine = engine_of(parts, request.model)
-    return _asked(parts, engine, request, (chat_prompt(request, engine),), logprobs=bool(request.logprobs))
+    if request.model is not None and not parts.catalog.has(request.model):
+        raise UnknownModel(request.model)
+    asks = [
+        partial(_question, request, parts.steering, prompt, number, logprobs)
+        for prompt in prompts
+        for number in range(choices)
+    ]
+    # What is wrong is told at once where the model is there, and else when it is.
+    with parts.catalog.borrow(request.model) as engine:
+        if engine is not None:
+            for ask in asks[::choices]:
+                ask(engine)
+    return asks
 
 
-def asked_of_completion(parts: Parts, request: CompletionRequest) -> Asked:
-    """What a completion of texts asks for. Raises `AppError` likewise."""
-    request.check()
-    prompts = tuple(plain_prompt(text) for text in request.prompts)
-    return _asked(parts, engine_of(parts, request.model), request, prompts, logprobs=request.logprobs is not None)
-
-
-def asked_of_text(parts: Parts, request: GenerateRequest) -> Asked:
-    """What `POST /generate` asks for. Raises `AppError` likewise."""
-    request.check()
-    system = (Part("system", storable(request.system)),) if request.system else ()
-    prompt = Prompt((*system, Part("user", storable(request.text))))
-    return _asked(parts, engine_of(parts, request.model), request, (prompt,))
-
-
-def _asked(
-    parts: Parts, engine: Engine, request: Options, prompts: tuple[Prompt, ...], *, logprobs: bool = False
-) -> Asked:
-    sampling = _sampling(parts, engine, request, logprobs=logprobs)
-    read = [_ids(engine, prompt, request) for prompt in prompts]
-    limit = _limit(engine, request, max(map(len, read)), sampling.max_tokens)
-    sampling = replace(sampling, max_tokens=limit)
-    count = request.choices if isinstance(request, ManyOptions) else 1
-    # Else all answers would be the same.
-    seeds = [None if sampling.seed is None else sampling.seed + number for number in range(count)]
-    return Asked(
-        engine,
-        prompts,
-        tuple(replace(sampling, seed=seed) for seed in seeds),
-        parts.steering.stop if request.stops is None else request.stops,
-        prompts[0].parts[-1].text if prompts[0].continues else opened(engine.decode(read[0][-LAST:])),
-        None if request.seed is not None and sampling.seed is None else _fingerprint(engine),
+def _question(
+    request: Options, steering: Steering, make: MakePrompt, number: int, logprobs: bool, engine: Engine
+) -> Question:
+    sampling = _sampling(steering.sampling, engine, request, logprobs=logprobs)
+    prompt = make(engine)
+    ids = _ids(engine, prompt, request)
+    sampling = replace(
+        sampling,
+        max_tokens=_limit(engine, request, len(ids), sampling.max_tokens),
+        # Else all choices would be the same.
+        seed=None if sampling.seed is None else sampling.seed + number,
     )
+    before = prompt.parts[-1].text if prompt.continues else opened(engine.decode(ids[-LAST:]))
+    return Question(engine, prompt, sampling, steering.stop if request.stops is None else request.stops, before)
 
 
-def _sampling(parts: Parts, engine: Engine, request: Options, *, logprobs: bool) -> Sampling:
+def _sampling(own: Sampling, engine: Engine, request: Options, *, logprobs: bool) -> Sampling:
     """Raises `Unusable` for a field that is set and not supported. What is not asked for is as in the settings."""
-    own = parts.steering.sampling
+    penalty = own.repetition_penalty if request.repetition_penalty is None else request.repetition_penalty
     sampling = Sampling(
-        temperature=_or(request.temperature, own.temperature),
-        top_p=_or(request.top_p, own.top_p),
+        temperature=own.temperature if request.temperature is None else request.temperature,
+        top_p=own.top_p if request.top_p is None else request.top_p,
         top_k=own.top_k if request.top_k is None else max(request.top_k, 0) or None,
         max_tokens=own.max_tokens,
-        repetition_penalty=own.repetition_penalty
-        if request.repetition_penalty is None
-        else request.repetition_penalty,
+        repetition_penalty=None if penalty == 1 else penalty,
         presence_penalty=request.presence_penalty or None,
         frequency_penalty=request.frequency_penalty or None,
         seed=own.seed if request.seed is None else request.seed,
         logprobs=logprobs or None,
     )
-    if sampling.repetition_penalty == 1:
-        sampling = replace(sampling, repetition_penalty=None)
     # A seed is a wish by the API's own words; the answer's fingerprint says whether it was used.
     if "seed" not in engine.supports:
         sampling = replace(sampling, seed=None)
@@ -100,21 +104,17 @@ def _sampling(parts: Parts, engine: Engine, request: Options, *, logprobs: bool)
     return sampling
 
 
-def _or(asked: float | None, default: float | None) -> float | None:
-    return default if asked is None else asked
-
-
 def _ids(engine: Engine, prompt: Prompt, request: Options) -> list[int]:
     """A prompt as the model reads it. Raises `Unusable` where it can't be answered."""
-    where = {"ChatRequest": "messages", "CompletionRequest": "prompt"}.get(type(request).__name__, "text")
     try:
         ids = engine.encode(prompt)
     except Uncounted:
         return []  # whoever runs the model says itself what is too long for it
     if not ids:
-        raise Unusable("There is nothing to answer.", where)
+        raise Unusable("There is nothing to answer.", request.asked_by)
     if len(ids) >= engine.context_window:
-        raise Unusable(TooLong(len(ids), engine.context_window).words, where, "context_length_exceeded")
+        words = TooLong(len(ids), engine.context_window).words
+        raise Unusable(words, request.asked_by, "context_length_exceeded")
     return ids
 
 
@@ -132,8 +132,3 @@ def _limit(engine: Engine, request: Options, tokens: int, default: int | None) -
             "context_length_exceeded",
         )
     return limit
-
-
-def _fingerprint(engine: Engine) -> str:
-    made_by = f"{app.__version__} {engine.model} {engine.detail}"
-    return f"fp_{hashlib.sha256(made_by.encode()).hexdigest()[:10]}"

@@ -1,12 +1,13 @@
 """Chat completions as they are told: whole, or chunk by chunk."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from app.api.answering import Answering
+from app.api.answering import Answering, News
+from app.api.asking import fingerprint
 from app.api.choices import Choice, Delta, spelt, usage
 from app.api.faults import body
 from app.api.requests import ChatRequest
@@ -16,6 +17,7 @@ from app.conversations.models import Conversation
 from app.database import new_id
 from app.engines.protocol import UNKNOWN
 from app.errors import AppError
+from app.generation.completion import Question
 
 
 class Chat:
@@ -23,14 +25,11 @@ class Chat:
 
     def __init__(self, answering: Answering, request: ChatRequest) -> None:
         self._answering = answering
-        self._asked = answering.asked
         self._request = request
-        self.id = f"chatcmpl-{new_id()}"
+        self._id = f"chatcmpl-{new_id()}"
         self._created = int(time.time())
         tells = request.reasoning_format != "none"
-        self.choices = [
-            Choice(index, tells_thinking=tells, before=self._asked.before) for index in range(answering.count)
-        ]
+        self._choices = [Choice(index, tells_thinking=tells) for index in range(request.choices)]
         self._conversation_id = new_id() if request.store else None
         self._kept = False
         self._fault: AppError | None = None
@@ -39,19 +38,13 @@ class Chat:
         """All of it, once it is there."""
         async for news in self._answering.news():
             for number, told in news:
-                assert not isinstance(told, AppError)
-                self.choices[number].take(told)
+                self._choices[number].take(told)
         await self.keep()
-        return {
-            **self._head("chat.completion"),
-            "choices": [self._choice(choice) for choice in self.choices],
-            "usage": usage(self.choices, len(self._asked.samplings)),
-        }
+        choices = [self._choice(choice) for choice in self._choices]
+        return {**self._head("chat.completion"), "choices": choices, "usage": self._usage()}
 
     async def chunks(self, silence_s: float) -> AsyncIterator[bytes]:
         """The stream: what is new of each choice, at the end of each why, then what it cost and that it is over."""
-        for choice in self.choices:
-            yield self._chunk(choice.index, {"role": "assistant", "content": ""})
         try:
             async for news in self._answering.news(silence_s):
                 if not news:
@@ -61,81 +54,84 @@ class Chat:
             await self.keep()
         except AppError as error:
             self._fault = error
+            await self.keep()
             # The status is sent long ago; clients raise this, and it has no finish_reason.
             yield data(body(error))
             return
         if self._request.tells_usage:
-            told = usage(self.choices, len(self._asked.samplings))
-            yield data({**self._head("chat.completion.chunk"), "choices": [], "usage": told})
+            yield data({**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()})
         yield DONE
 
     async def keep(self) -> None:
         """Keep it as a conversation, once, where that was asked for and anything was said."""
-        if self._conversation_id is None or self._kept or not any(c.whole.token_ids for c in self.choices):
+        if self._conversation_id is None or self._kept or not any(c.whole.token_ids for c in self._choices):
             return
         self._kept = True
-        await run_in_threadpool(self._keep, self._conversation_id)
+        await run_in_threadpool(self._keep, Conversation(id=self._conversation_id, title=""))
 
-    def _keep(self, conversation_id: str) -> None:
-        parts, (prompt,) = self._answering.parts, self._asked.prompts
-        conversation = Conversation(id=conversation_id, owner=parts.owner, title="")
+    def _keep(self, conversation: Conversation) -> None:
+        parts = self._answering.parts
+        conversation.owner = parts.owner
         with parts.database.write() as session:
-            keep(
-                session,
-                conversation,
-                self._request,
-                prompt,
-                model=self._asked.engine.model,
-                choices=self.choices,
-                fault=self._fault,
-            )
+            keep(session, conversation, self._request, self._choices, self._fault)
 
-    def _told(self, news: Sequence[tuple[int, Any]]) -> list[bytes]:
+    def _told(self, news: News) -> list[bytes]:
         """Neighbouring pieces of a choice are one chunk where a slow reader has let them gather."""
         deltas: dict[int, Delta] = {}
+        chunks: list[bytes] = []
         for number, told in news:
-            if (new := self.choices[number].take(told)) is not None:
+            choice = self._choices[number]
+            new = choice.take(told)
+            if isinstance(told, Question):
+                chunks.append(self._chunk(choice, {"role": "assistant", "content": ""}))
+            if new is not None:
                 deltas.setdefault(number, Delta()).add(new)
-        chunks = [self._chunk(number, self._delta(delta), delta) for number, delta in deltas.items()]
-        ended = [number for number, told in news if self.choices[number].ending is told]
-        return chunks + [self._chunk(number, {}, reason=self.choices[number].finish_reason) for number in ended]
+        for number, delta in deltas.items():
+            chunks.append(self._chunk(self._choices[number], _delta(delta), delta))
+        ended = [self._choices[number] for number, told in news if self._choices[number].ending is told]
+        return chunks + [self._chunk(choice, {}, reason=choice.finish_reason) for choice in ended]
 
     def _chunk(
-        self, index: int, delta: dict[str, Any], told: Delta | None = None, reason: str | None = None
+        self, choice: Choice, delta: dict[str, Any], new: Delta | None = None, reason: str | None = None
     ) -> bytes:
-        choice: dict[str, Any] = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
-        if told is not None:
-            choice |= self._extras(told)
-        chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
+        told: dict[str, Any] = {"index": choice.index, "delta": delta, "logprobs": None, "finish_reason": reason}
+        if new is not None:
+            told |= self._extras(choice, new)
+        chunk = {**self._head("chat.completion.chunk"), "choices": [told]}
         return data({**chunk, "usage": None} if self._request.tells_usage else chunk)
-
-    def _delta(self, delta: Delta) -> dict[str, Any]:
-        reasoning = {"reasoning_content": delta.reasoning} if delta.reasoning else {}
-        return reasoning | ({"content": delta.content} if delta.content or not reasoning else {})
 
     def _choice(self, choice: Choice) -> dict[str, Any]:
         reasoning = {"reasoning_content": choice.whole.reasoning} if choice.whole.reasoning else {}
         message = {"role": "assistant", "content": choice.whole.content, "refusal": None, **reasoning}
         told = {"index": choice.index, "message": message, "logprobs": None, "finish_reason": choice.finish_reason}
-        return told | self._extras(choice.whole)
+        return told | self._extras(choice, choice.whole)
 
-    def _extras(self, delta: Delta) -> dict[str, Any]:
+    def _extras(self, choice: Choice, delta: Delta) -> dict[str, Any]:
         extras: dict[str, Any] = {}
         if self._request.logprobs:
-            extras["logprobs"] = {"content": [_logprob(*pair) for pair in spelt(delta, self._asked.engine.decode)]}
+            extras["logprobs"] = {"content": [_logprob(*pair) for pair in spelt(choice, delta)]}
         if self._request.return_token_ids and UNKNOWN not in delta.token_ids:
             extras["token_ids"] = delta.token_ids
         return extras
 
+    def _usage(self) -> dict[str, Any]:
+        return usage(self._choices, len(self._choices))
+
     def _head(self, kind: str) -> dict[str, Any]:
+        question = next(choice.question for choice in self._choices if choice.question is not None)
         head = {
-            "id": self.id,
+            "id": self._id,
             "object": kind,
             "created": self._created,
-            "model": self._asked.engine.model,
-            "system_fingerprint": self._asked.fingerprint,
+            "model": question.engine.model,
+            "system_fingerprint": fingerprint(question, self._request),
         }
         return head if self._conversation_id is None else {**head, "conversation_id": self._conversation_id}
+
+
+def _delta(delta: Delta) -> dict[str, Any]:
+    reasoning = {"reasoning_content": delta.reasoning} if delta.reasoning else {}
+    return reasoning | ({"content": delta.content} if delta.content or not reasoning else {})
 
 
 def _logprob(token: str, chance: float) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """One answer of a request as it comes: thinking told apart from content, with what it cost."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.engines.protocol import Ending, Piece
+from app.generation.completion import Question
 from app.rendering.thinking import Thinking
 
 
@@ -28,27 +29,26 @@ class Delta:
 class Choice:
     """Takes the pieces of one answer. `whole` is all of it so far."""
 
-    def __init__(self, index: int, *, tells_thinking: bool = False, before: str = "") -> None:
-        """`before` is what it had said already, or the tag at the end of the prompt that lets it think."""
+    def __init__(self, index: int, *, tells_thinking: bool = False) -> None:
         self.index = index
         self.whole = Delta()
         self.reasoning_tokens = 0
+        self.question: Question | None = None
         self.ending: Ending | None = None
         self._reader = Thinking() if tells_thinking else None
         self._fresh = False
         self._waiting = Delta()
-        if self._reader is not None and before:
-            self._reader.feed(before)
-            self._fresh = True
 
     @property
     def finish_reason(self) -> str | None:
         """Why it ended; None before. A caller who left is told nothing any more."""
         return None if self.ending is None else "length" if self.ending.reason == "length" else "stop"
 
-    def take(self, told: Piece | Ending) -> Delta | None:
+    def take(self, told: Question | Piece | Ending) -> Delta | None:
         """What may be told now; None where all of it may still turn out to be a tag."""
-        if isinstance(told, Ending):
+        if isinstance(told, Question):
+            self._begin(told)
+        elif isinstance(told, Ending):
             self.ending = told
             self._read("", end=True)
         else:
@@ -63,6 +63,12 @@ class Choice:
             self.reasoning_tokens += len(new.token_ids)
         self.whole.add(new)
         return new
+
+    def _begin(self, question: Question) -> None:
+        self.question = question
+        if self._reader is not None and question.before:
+            self._reader.feed(question.before)
+            self._fresh = True
 
     def _read(self, text: str, *, end: bool = False) -> None:
         if self._reader is None:
@@ -96,7 +102,9 @@ def usage(choices: Sequence[Choice], per_prompt: int) -> dict[str, object]:
     }
 
 
-def spelt(delta: Delta, decode: Callable[[Sequence[int]], str]) -> list[tuple[str, float]]:
+def spelt(choice: Choice, delta: Delta) -> list[tuple[str, float]]:
     """The tokens of a delta as texts, each with its logarithm of a chance (JSON knows no infinite ones)."""
+    assert choice.question is not None
+    decode = choice.question.engine.decode
     pairs = zip(delta.token_ids, delta.logprobs, strict=False)
     return [(decode([id_]), max(chance, -9999.0) if math.isfinite(chance) else -9999.0) for id_, chance in pairs]

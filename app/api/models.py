@@ -2,28 +2,17 @@
 
 from typing import Any
 
-from app.api.faults import UnknownModel
 from app.api.parts import Parts
-from app.engines.protocol import Engine
-from app.errors import Unavailable
-
-
-def engine_of(parts: Parts, model: str | None) -> Engine:
-    """The engine of a model; of the default for None. Raises `UnknownModel`, or `Unavailable` while it loads."""
-    state = parts.catalog.state
-    if model is not None and model != state.model:
-        raise UnknownModel(model)
-    engine = parts.catalog.loaded()
-    if engine is None and state.state == "failed":
-        raise Unavailable(f"The model {state.model} can't be used: {state.detail}")
-    if engine is None:
-        raise Unavailable(f"The model {state.model} is being loaded ({state.progress:.0%}). Try again in a moment.")
-    return engine
+from app.engines.catalog import ModelState
 
 
 def listed(parts: Parts) -> list[dict[str, Any]]:
-    """Every model, as `GET /v1/models` tells it."""
-    state, engine = parts.catalog.state, parts.catalog.loaded()
+    """Every model, as `GET /v1/models` tells it, the default first."""
+    return [_entry(parts, state) for state in parts.catalog.models()]
+
+
+def _entry(parts: Parts, state: ModelState) -> dict[str, Any]:
+    engine = parts.catalog.loaded(state.model)
     known: dict[str, Any] = {"max_model_len": None}
     if engine is not None:
         known = {
@@ -31,13 +20,11 @@ def listed(parts: Parts) -> list[dict[str, Any]]:
             "supported_parameters": sorted(engine.supports),
             "own_system": engine.own_system,
         }
-    return [
-        {
-            "id": state.model,
-            "object": "model",
-            "created": parts.began,
-            "owned_by": "rheo",
-            "state": state.state,
-            **known,
-        }
-    ]
+    return {
+        "id": state.model,
+        "object": "model",
+        "created": parts.began,
+        "owned_by": "rheo",
+        "state": state.state,
+        **known,
+    }

@@ -1,7 +1,7 @@
 """Messages as programs send them, to what an engine is given."""
 
 from app.api.faults import Unusable
-from app.api.requests import ChatMessage, ContentPart, Messages
+from app.api.requests import ChatMessage, ContentPart, GenerateRequest, Messages
 from app.conversations.texts import storable
 from app.engines.protocol import Engine, Part, Prompt, Role
 
@@ -30,7 +30,13 @@ def chat_prompt(request: Messages, engine: Engine) -> Prompt:
     return Prompt(tuple(parts), continues=True) if parts[-1].text else Prompt(tuple(parts[:-1]))
 
 
-def plain_prompt(text: str) -> Prompt:
+def text_prompt(request: GenerateRequest, _: Engine) -> Prompt:
+    """The prompt of one text that is to be answered."""
+    system = (Part("system", storable(request.system)),) if request.system else ()
+    return Prompt((*system, Part("user", storable(request.text))))
+
+
+def plain_prompt(text: str, _: Engine) -> Prompt:
     """The prompt of a text that is to be gone on with."""
     return Prompt((Part("user", storable(text)),), plain=True)
 

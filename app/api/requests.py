@@ -1,7 +1,7 @@
 """What programs send: the fields that are honoured, and those that can't be."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -75,6 +75,9 @@ class StreamOptions(Body):
 
 class Options(Body):
     """What all answers can be asked with. What is left out is as in Rheo's settings."""
+
+    asked_by: ClassVar[str] = "messages"
+    """The field that the prompt is made of."""
 
     model: str | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -168,6 +171,8 @@ class ChatRequest(ManyOptions, Messages):
 class CompletionRequest(ManyOptions):
     """The body of `POST /v1/completions`: texts that the model goes on with, without a template."""
 
+    asked_by: ClassVar[str] = "prompt"
+
     prompt: str | Annotated[list[str], Field(min_length=1, max_length=MOST_CHOICES)]
     logprobs: Annotated[int, Field(ge=0)] | None = None
 
@@ -187,6 +192,8 @@ class CompletionRequest(ManyOptions):
 
 class GenerateRequest(Options):
     """The body of `POST /generate`: one text to be answered."""
+
+    asked_by: ClassVar[str] = "text"
 
     text: str
     system: str | None = None

@@ -9,7 +9,7 @@ from app.api.requests import ChatRequest
 from app.conversations.models import Conversation, Message
 from app.conversations.titles import title_of
 from app.database import now
-from app.engines.protocol import Part, Prompt
+from app.engines.protocol import Part
 from app.errors import AppError
 from app.generation.models import Generation
 
@@ -18,9 +18,6 @@ def keep(
     session: Session,
     conversation: Conversation,
     request: ChatRequest,
-    prompt: Prompt,
-    *,
-    model: str,
     choices: Sequence[Choice],
     fault: AppError | None,
 ) -> None:
@@ -28,10 +25,13 @@ def keep(
 
     An answer that has not ended has failed with the fault, or was stopped: its caller had left.
     """
+    question = next(choice.question for choice in choices if choice.question is not None)
+    prompt, model = question.prompt, question.engine.model
     said = [part for part in prompt.parts if part.role != "system"]
     system = "\n\n".join(part.text for part in prompt.parts if part.role == "system")
     continued = said.pop() if prompt.continues else None
     conversation.title = title_of(next((part.text for part in said if part.role == "user"), "")) or "Untitled"
+    conversation.model = request.model
     conversation.steering = {"system": system, **_steering(request)}
     session.add(conversation)
     session.flush()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from app.api.answering import Answering
+from app.api.asking import fingerprint
 from app.api.choices import Choice, Delta, spelt, usage
 from app.api.faults import body
 from app.api.requests import CompletionRequest
@@ -19,21 +20,19 @@ class Texts:
 
     def __init__(self, answering: Answering, request: CompletionRequest) -> None:
         self._answering = answering
-        self._asked = answering.asked
         self._request = request
         self._id = f"cmpl-{new_id()}"
         self._created = int(time.time())
-        self._choices = [Choice(index) for index in range(answering.count)]
-        self._said = [0] * answering.count
+        self._choices = [Choice(index) for index in range(len(request.prompts) * request.choices)]
+        self._said = [0] * len(self._choices)
 
     async def whole(self) -> dict[str, Any]:
         """All of it, once it is there."""
         async for news in self._answering.news():
             for number, told in news:
-                assert not isinstance(told, AppError)
                 self._choices[number].take(told)
         choices = [self._choice(choice, choice.whole, choice.finish_reason) for choice in self._choices]
-        return {**self._head(), "choices": choices, "usage": usage(self._choices, len(self._asked.samplings))}
+        return {**self._head(), "choices": choices, "usage": usage(self._choices, self._request.choices)}
 
     async def chunks(self, silence_s: float) -> AsyncIterator[bytes]:
         """The stream: what is new of each choice, at the end of each why, then what it cost and that it is over."""
@@ -42,7 +41,6 @@ class Texts:
                 if not news:
                     yield PING
                 for number, told in news:
-                    assert not isinstance(told, AppError)
                     choice = self._choices[number]
                     new = choice.take(told)
                     if new is not None or choice.ending is told:
@@ -51,7 +49,7 @@ class Texts:
             yield data(body(error))
             return
         if self._request.tells_usage:
-            cost = usage(self._choices, len(self._asked.samplings))
+            cost = usage(self._choices, self._request.choices)
             yield data({**self._head(), "choices": [], "usage": cost})
         yield DONE
 
@@ -62,17 +60,17 @@ class Texts:
     def _choice(self, choice: Choice, new: Delta, reason: str | None) -> dict[str, Any]:
         told: dict[str, Any] = {"index": choice.index, "text": new.content, "logprobs": None, "finish_reason": reason}
         if self._request.logprobs is not None:
-            told["logprobs"] = self._logprobs(choice.index, new)
+            told["logprobs"] = self._logprobs(choice, new)
         if self._request.return_token_ids and UNKNOWN not in new.token_ids:
             told["token_ids"] = new.token_ids
         return told
 
-    def _logprobs(self, index: int, new: Delta) -> dict[str, Any]:
-        pairs = spelt(new, self._asked.engine.decode)
+    def _logprobs(self, choice: Choice, new: Delta) -> dict[str, Any]:
+        pairs = spelt(choice, new)
         offsets = []
         for token, _ in pairs:
-            offsets.append(self._said[index])
-            self._said[index] += len(token)
+            offsets.append(self._said[choice.index])
+            self._said[choice.index] += len(token)
         return {
             "tokens": [token for token, _ in pairs],
             "token_logprobs": [chance for _, chance in pairs],
@@ -81,10 +79,11 @@ class Texts:
         }
 
     def _head(self) -> dict[str, Any]:
+        question = next(choice.question for choice in self._choices if choice.question is not None)
         return {
             "id": self._id,
             "object": "text_completion",
             "created": self._created,
-            "model": self._asked.engine.model,
-            "system_fingerprint": self._asked.fingerprint,
+            "model": question.engine.model,
+            "system_fingerprint": fingerprint(question, self._request),
         }

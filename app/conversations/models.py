@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, Text
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, Text, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.database import Base, Moment, new_id, now
@@ -23,6 +23,10 @@ class Conversation(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     owner: Mapped[str] = mapped_column(String(64))
     title: Mapped[str] = mapped_column(Text)
+    own_title: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether a person has given the title: then nothing else changes it."""
+    model: Mapped[str | None] = mapped_column(String(255))
+    """Which model answers; None: nobody has chosen one, and the default does."""
     steering: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """What its answers are made with, where that differs from the settings."""
     created_at: Mapped[datetime] = mapped_column(Moment, default=now)

@@ -9,6 +9,10 @@ class Unbatched(Unavailable):
     """The model can't be run by continuous batching."""
 
 
+class NoMemory(Unavailable):
+    """The model does not fit into the memory that is free."""
+
+
 def told(fault: BaseException) -> BaseException:
     """A fault as it is raised where an answer is read: want of memory in plain words, any other as it is."""
     if is_of_memory(fault):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.engines import adapter, model_folder, weights
+from app.engines import adapter, headers, model_folder, weights
 from app.engines.progress import creeping
 from app.engines.protocol import Progress, Report
 from app.errors import AppError, Unavailable
@@ -32,6 +32,20 @@ class _Found:
     config: dict[str, Any]
     tokenizer: Path
     lora: adapter.Adapter | None
+
+
+def check(settings: Settings, name: str, far: Report) -> None:
+    """Find what is wrong with a model as far as its files tell, taking no memory. It may be fetched for that.
+
+    Raises `Invalid` or `Unavailable` in a person's words.
+    """
+    source = weights.locate(name, far)
+    if source.is_file():
+        headers.gguf(source)
+    elif adapter.read(source) is None:
+        model_folder.check(source, settings.trust_remote_code)
+        _check_tokenizer(source)
+        headers.safetensors(source)
 
 
 def load(settings: Settings, name: str, far: Report) -> Loaded:
@@ -65,9 +79,13 @@ def _find(settings: Settings, name: str, far: Report) -> _Found:
     # A LoRA may bring words of its own.
     own = lora is not None and model_folder.holds_tokenizer(lora.folder)
     tokenizer = lora.folder if lora is not None and own else folder
-    if not model_folder.holds_tokenizer(tokenizer):
-        raise Unavailable(f"The folder {folder} holds no tokenizer: tokenizer.json or its like must be in it.")
+    _check_tokenizer(tokenizer)
     return _Found(folder, config, tokenizer, lora)
+
+
+def _check_tokenizer(folder: Path) -> None:
+    if not model_folder.holds_tokenizer(folder):
+        raise Unavailable(f"The folder {folder} holds no tokenizer: tokenizer.json or its like must be in it.")
 
 
 def _base(settings: Settings, lora: adapter.Adapter, far: Report) -> Path:

@@ -5,17 +5,17 @@ from typing import Any
 
 import psutil
 
-from app.errors import Unavailable
+from app.engines.faults import NoMemory
 
 _GB = 1e9
 _LIMIT, _USED = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
 
 
 def check(name: str, weights: float, cache: float, free: float) -> None:
-    """Raises `Unavailable` with the numbers where weights and cache, in bytes, do not fit into what is free."""
+    """Raises `NoMemory` with the numbers where weights and cache, in bytes, do not fit into what is free."""
     if weights + cache > free:
         cached = f" and {cache / _GB:.1f} GB for the conversations in work" if cache else ""
-        raise Unavailable(
+        raise NoMemory(
             f"{name} needs about {weights / _GB:.1f} GB of memory for its weights{cached}, and {free / _GB:.1f} GB "
             "are free. Choose a smaller model, or free some memory."
         )

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from app.engines import headers, memory, model_folder
-from app.engines.faults import brief, is_of_memory
+from app.engines.faults import NoMemory, brief, is_of_memory
 from app.engines.model_folder import CODE
 from app.errors import Unavailable
 from app.settings import Settings
@@ -29,6 +29,9 @@ def check_memory(name: str, folder: Path, config: dict[str, Any], settings: Sett
         weights = headers.safetensors(folder) * width
     else:
         weights = sum(file.stat().st_size for file in files)
+    if device == "cuda":
+        # What a model left that is unloaded is kept by torch, and would count as taken.
+        torch.cuda.empty_cache()
     free = float(torch.cuda.mem_get_info()[0]) if device == "cuda" else memory.free()
     memory.check(name, weights, memory.cache_bytes(config, CACHE, width), free)
 
@@ -59,7 +62,7 @@ def load_model(folder: Path, settings: Settings) -> Any:
         model = model.to(device).eval()
     except Exception as error:
         if is_of_memory(error):
-            raise Unavailable(f"There is not enough memory for the weights in {folder}.") from None
+            raise NoMemory(f"There is not enough memory for the weights in {folder}.") from None
         if _CODE in str(error):
             raise Unavailable(CODE.format(f"The model in {folder}")) from error
         raise Unavailable(f"The weights in {folder} can't be used; a file may be broken: {brief(error)}") from error

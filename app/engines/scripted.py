@@ -31,10 +31,16 @@ class Script:
     delay_s: float = 0.0
     load_s: float = 0.0
     load_error: str | None = None
+    check_error: str | None = None
     context_window: int = 4096
     word_tokens: bool = False
     echo: bool = False
     stall_s: float = 120.0
+
+    def check(self, _: Report) -> None:
+        """What is wrong with it and can be told before it is loaded."""
+        if self.check_error is not None:
+            raise Unavailable(self.check_error)
 
     def load(self, report: Report) -> "ScriptedEngine":
         """An engine that plays this script, after `load_s`."""
@@ -68,6 +74,7 @@ def _script(entry: dict[str, Any]) -> Script:
         delay_s=float(entry.get("delay_ms", 0)) / 1000,
         load_s=float(entry.get("load_s", 0)),
         load_error=entry.get("load_error"),
+        check_error=entry.get("check_error"),
         context_window=int(entry.get("context_window", 4096)),
         word_tokens=bool(entry.get("word_tokens", False)),
         echo=bool(entry.get("echo", False)),

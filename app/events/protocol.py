@@ -33,12 +33,14 @@ class Notice:
     """Where a run stands while no text comes. It has no number and is not kept: only the latest counts.
 
     "waiting": `done` others come before it. "reading": `done` of `total` prompt tokens are read.
+    "model": its model is not there yet; `words` say why, `done` of `total` is loaded.
     "unsaved": it has ended, and that can't be saved yet.
     """
 
-    kind: Literal["waiting", "reading", "unsaved"]
+    kind: Literal["waiting", "model", "reading", "unsaved"]
     done: int = 0
     total: int = 0
+    words: str = ""
 
 
 class Gap(Exception):

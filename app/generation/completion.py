@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.database import new_id
 from app.engines.catalog import Catalog
-from app.engines.protocol import Ending, Piece, Prompt, Sampling
+from app.engines.protocol import Ending, Engine, Piece, Prompt, Sampling
 from app.errors import AppError, Faulty, TimedOut, Unavailable
 from app.generation.job import Cancellation
 from app.generation.metering import metered
@@ -17,8 +17,22 @@ from app.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-Told = Piece | Ending | AppError
-"""What a listener hears: pieces, and last an ending or why there is none."""
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an engine is asked. `before` is what the answer has said already, or the tag that lets it think."""
+
+    engine: Engine
+    prompt: Prompt
+    sampling: Sampling
+    stop: tuple[str, ...]
+    before: str = ""
+
+
+Ask = Callable[[Engine], Question]
+"""Makes the question once the engine is there. Raises `AppError` for what it can't be asked."""
+Told = Question | Piece | Ending | AppError
+"""What a listener hears: the question once it is its turn, pieces, and last an ending or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +42,8 @@ class Completion:
     catalog: Catalog
     metrics: Metrics
     owner: str
-    prompt: Prompt
-    sampling: Sampling
-    stop: tuple[str, ...]
+    model: str | None
+    ask: Ask
     tell: Callable[[Told], None]
     generation_id: str = field(default_factory=new_id)
     cancellation: Cancellation = field(default_factory=Cancellation)
@@ -43,7 +56,7 @@ class Completion:
     def run(self) -> None:
         """Make the answer, and tell of it to its end."""
         try:
-            self._play()
+            self._end(self._answer())
         except AppError as error:
             self.tell(error)
         except TimeoutError as error:
@@ -55,24 +68,28 @@ class Completion:
     def wait_behind(self, before: int) -> None:
         """Nobody asks."""
 
-    def _play(self) -> None:
-        asked = self.cancellation.asked
-        engine = None if asked.is_set() else self.catalog.engine(asked)
-        if engine is None:
-            self._leave_off(Ending("cancelled"))
-            return
-        given = self.prompt.parts[-1].text if self.prompt.continues else ""
-        stopping, stops = Stopping(asked), Stops(self.stop, given)
-        with closing(engine.stream(self.prompt, self.sampling, stopping)) as outputs:  # type: ignore[type-var]
+    def _answer(self) -> Ending:
+        if self.cancellation.asked.is_set():
+            return Ending("cancelled")
+        with self.catalog.lease(self.model, self.cancellation.asked) as engine:
+            return Ending("cancelled") if engine is None else self._play(engine, self.ask(engine))
+
+    def _play(self, engine: Engine, question: Question) -> Ending:
+        prompt = question.prompt
+        given = prompt.parts[-1].text if prompt.continues else ""
+        stopping, stops = Stopping(self.cancellation.asked), Stops(question.stop, given)
+        with closing(engine.stream(prompt, question.sampling, stopping)) as outputs:  # type: ignore[type-var]
+            self.tell(question)
             for output in metered(stops.watch(plain(outputs), stopping), self.metrics):
                 if isinstance(output, Piece):
                     self.tell(output)
                 elif isinstance(output, Ending):
                     if stops.rest:
                         self.tell(Piece(stops.rest, ()))
-                    self._leave_off(output)
+                    return output
+        raise RuntimeError("the engine ended without saying why")
 
-    def _leave_off(self, ending: Ending) -> None:
+    def _end(self, ending: Ending) -> None:
         # Who ends the process cuts an answer that its listener wants whole.
         leaving = ending.reason == "cancelled" and self.cancellation.leaving.is_set()
         self.tell(Unavailable("Rheo is shutting down.") if leaving else ending)

@@ -57,6 +57,8 @@ class Job:
     conversation_id: str
     owner: str
     resumed: bool = False
+    model: str | None = None
+    """Which model is to answer; None: the default."""
     cancellation: Cancellation = field(default_factory=Cancellation)
 
     def run(self) -> None:

@@ -45,13 +45,13 @@ def show(metrics: Metrics, runner: Runner, catalog: Catalog) -> None:
         yield ("waiting",), waiting
 
     def engine_state() -> Iterator[Number]:
-        state = catalog.state
-        for name in ("loading", "ready", "failed"):
-            yield (state.model, name), int(state.state == name)
+        for model in catalog.models():
+            for name in ("unloaded", "loading", "ready", "failed"):
+                yield (model.model, name), int(model.state == name)
 
     def counted() -> Iterator[Number]:
-        engine = catalog.loaded()
-        if engine is not None:
+        engines = [engine for model in catalog.models() if (engine := catalog.loaded(model.model)) is not None]
+        for engine in engines:
             counters = engine.counters
             yield (engine.model, "steps"), counters.steps
             yield (engine.model, "tokens"), counters.tokens

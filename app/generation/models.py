@@ -17,6 +17,8 @@ class Generation(Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"))
+    model: Mapped[str | None] = mapped_column(String(255))
+    """Which model is to answer, or did; None: the one that answers where nobody has chosen another."""
     covered: Mapped[int] = mapped_column(default=0)
     """The number of the last event whose text is in the message. Saved in one write with that text."""
     restarts: Mapped[int] = mapped_column(default=0, server_default="0")

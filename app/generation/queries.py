@@ -25,12 +25,15 @@ class Run:
 def queue(session: Session, answer: Message) -> Generation:
     """A new generation that is to fill an answer: as its conversation is steered now, or as it was begun."""
     begun = latest_of(session, [answer]).get(answer.id)
+    conversation = session.get_one(Conversation, answer.conversation_id)
     if begun is not None and begun.steering is not None:
         steering: dict[str, Any] = begun.steering
     else:
-        steering = session.get_one(Conversation, answer.conversation_id).steering or {}
+        steering = conversation.steering or {}
     changed = changes(steering_before(session, answer), steering)
-    generation = Generation(message_id=answer.id, steering=steering, changed=changed)
+    # What has begun goes on with the model that began it, where it is still here: no other can read on in its ids.
+    model = (begun.model if begun is not None and answer.text else None) or conversation.model
+    generation = Generation(message_id=answer.id, model=model, steering=steering, changed=changed)
     session.add(generation)
     session.flush()
     return generation

@@ -4,13 +4,14 @@ import logging
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlalchemy.orm import Session
 
 from app.conversations.models import EndingReason, Message, State
 from app.conversations.queries import ancestors
 from app.database import Database, now
-from app.engines.catalog import Catalog
+from app.engines.catalog import Catalog, ModelState
 from app.engines.protocol import Ending, Engine, Part, Piece, Prompt, Reading
 from app.errors import AppError, Unavailable
 from app.events.protocol import Event, EventLog, Notice
@@ -113,9 +114,24 @@ class Recorder:
     def _generate(self, job: Job, said: Said) -> Outcome:
         if job.cancellation.asked.is_set():
             return OUTCOMES["cancelled"]
-        engine = self._catalog.engine(job.cancellation.asked)
-        if engine is None:
-            return OUTCOMES["cancelled"]
+        with self._catalog.lease(self._model(job, said), job.cancellation.asked, partial(self._tell, job)) as engine:
+            return self._answer(job, engine, said) if engine is not None else OUTCOMES["cancelled"]
+
+    def _model(self, job: Job, said: Said) -> str | None:
+        """The model to ask. Where the one that began an answer is gone, the conversation's goes on from the text."""
+        if job.model is None or self._catalog.has(job.model):
+            return job.model
+        with self._database.read() as session:
+            found = run(session, job.generation_id)
+        begun = found is not None and (found.message.text or said.pieces)
+        return found.conversation.model if found is not None and begun else job.model
+
+    def _tell(self, job: Job, model: ModelState) -> None:
+        """Say in the answer's place why its model is not there yet."""
+        percent = round(100 * model.progress)
+        self._events.note(job.generation_id, Notice("model", percent, 100, words=_waited_for(model)))
+
+    def _answer(self, job: Job, engine: Engine, said: Said) -> Outcome:
         begun = self._begin(job, engine, said)
         if begun is None:
             return OUTCOMES["cancelled"]
@@ -133,8 +149,8 @@ class Recorder:
             message = found.message
             said.one_model = message.model in (None, engine.model) or not (message.text or said.pieces)
             message.state = "running"
-            message.model = engine.model
             generation = found.generation
+            message.model = generation.model = engine.model
             generation.started_at = generation.started_at or now()
             messages = ancestors(session, message)
             steering = self._defaults.changed_by(generation.steering)
@@ -249,6 +265,12 @@ def _count(generation: Generation, said: Said, tokens: Ending | None) -> None:
     if tokens is not None:
         generation.prompt_tokens = tokens.prompt_tokens
         generation.reused_tokens = tokens.reused_tokens
+
+
+def _waited_for(model: ModelState) -> str:
+    if model.state != "loading":
+        return f"Waiting for {model.label}…"
+    return f"{model.label} is loading: {model.detail}" if model.progress else f"{model.label}: {model.detail}"
 
 
 def _plain(error: Exception) -> str:

@@ -44,4 +44,5 @@ def _goes_on(found: Run) -> bool:
 def _job(recorder: Recorder, found: Run) -> Job:
     cancellation = Cancellation(seen=found.generation.stop_seen)
     resumed = found.generation.restarts > 0
-    return Job(recorder, found.generation.id, found.conversation.id, found.conversation.owner, resumed, cancellation)
+    generation, conversation = found.generation, found.conversation
+    return Job(recorder, generation.id, conversation.id, conversation.owner, resumed, generation.model, cancellation)

@@ -41,7 +41,7 @@ def gauge(
     """What would be sent if the draft were sent now, after these messages. Takes its time: not for the event loop."""
     engine = parts.catalog.loaded()
     if engine is None:
-        failed = parts.catalog.state.state == "failed"
+        failed = parts.catalog.state().state == "failed"
         return Gauge("failed", None, "") if failed else Gauge("loading", None, "Counted when the model is loaded")
     left_out = next(
         (known.left_out for row in reversed(messages) if row.text and (known := (generations or {}).get(row.id))), 0

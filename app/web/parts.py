@@ -39,7 +39,7 @@ class Parts:
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
-        job = Job(self.recorder, generation.id, conversation.id, conversation.owner)
+        job = Job(self.recorder, generation.id, conversation.id, conversation.owner, model=generation.model)
         try:
             self.runner.submit(job)
         except Busy as error:

@@ -5,7 +5,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 from app.api.answering import Answering
-from app.api.asking import asked_of_chat
+from app.api.asking import asks_of_chat
 from app.api.chat import Chat
 from app.api.parts import Caller, PartsOf
 from app.api.requests import ChatRequest
@@ -16,7 +16,7 @@ router = APIRouter()
 
 @router.post("/v1/chat/completions", operation_id="createChatCompletion")
 async def create_chat_completion(request: Request, parts: PartsOf, caller: Caller, body: ChatRequest) -> Response:
-    answering = Answering(parts, caller, await run_in_threadpool(asked_of_chat, parts, body))
+    answering = Answering(parts, caller, body.model, await run_in_threadpool(asks_of_chat, parts, body))
     chat = Chat(answering, body)
     if body.stream:
         await answering.begin(request.receive, parts.settings.ping_s)

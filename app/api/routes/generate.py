@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app.api.answering import Answering
-from app.api.asking import asked_of_text
+from app.api.asking import asks_of_text
 from app.api.choices import Choice
 from app.api.parts import Caller, PartsOf
 from app.api.requests import GenerateRequest
@@ -23,8 +23,8 @@ PLAIN = "text/plain; charset=utf-8"
 @router.post("/generate", operation_id="generate")
 async def generate(request: Request, parts: PartsOf, caller: Caller, body: GenerateRequest) -> Response:
     """Streams the answer to a text. With `Accept: text/event-stream` as events `streamed-text`, then `done`."""
-    answering = Answering(parts, caller, await run_in_threadpool(asked_of_text, parts, body))
-    choice = Choice(0, tells_thinking=True, before=answering.asked.before)
+    answering = Answering(parts, caller, body.model, await run_in_threadpool(asks_of_text, parts, body))
+    choice = Choice(0, tells_thinking=True)
     by_events = EVENTS in request.headers.get("accept", "")
     await answering.begin(request.receive, parts.settings.ping_s if by_events else None)
     if by_events:
@@ -54,7 +54,7 @@ async def _events(answering: Answering, choice: Choice, silence_s: float) -> Asy
 async def _texts(answering: Answering, choice: Choice, silence_s: float | None = None) -> AsyncIterator[str]:
     """The answer without its thinking; an empty text where nothing came for so long."""
     async for news in answering.news(silence_s):
-        deltas = [choice.take(told) for _, told in news if not isinstance(told, AppError)]
+        deltas = [choice.take(told) for _, told in news]
         text = "".join(delta.content for delta in deltas if delta is not None)
         if text or not news:
             yield text

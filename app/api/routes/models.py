@@ -12,12 +12,12 @@ router = APIRouter()
 
 
 @router.get("/v1/models", operation_id="listModels")
-async def list_models(parts: PartsOf) -> dict[str, Any]:
+def list_models(parts: PartsOf) -> dict[str, Any]:
     return {"object": "list", "data": listed(parts)}
 
 
 @router.get("/v1/models/{model:path}", operation_id="retrieveModel")
-async def show_model(parts: PartsOf, model: str) -> dict[str, Any]:
+def show_model(parts: PartsOf, model: str) -> dict[str, Any]:
     found = next((entry for entry in listed(parts) if entry["id"] == model), None)
     if found is None:
         raise UnknownModel(model)

@@ -5,6 +5,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -44,6 +45,11 @@ class Address:
         """How people are told of it: without what may be secret in an address."""
         parts = urlsplit(self.url)
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+    @property
+    def known(self) -> bool:
+        """Whether all is known of the model: of one that is loaded when it is asked some things show only then."""
+        return self.well and self.entry.get("state") != "unloaded"
 
     @property
     def supports(self) -> frozenset[str]:
@@ -148,27 +154,27 @@ class Addresses:
             with self._changed:
                 if self._closed:
                     return
-                ill = [address for address in self._all if not address.well]
-                due = min((address.ask_at for address in ill), default=None)
+                asked = [address for address in self._all if not address.known]
+                due = min((address.ask_at for address in asked), default=None)
                 pause = None if due is None else due - time.monotonic()
                 if pause is None or pause > 0:
                     self._changed.wait(pause)
                     continue
-            for address in ill:
+            for address in asked:
                 if address.ask_at <= time.monotonic():
                     self._ask(address)
 
     def _ask(self, address: Address) -> None:
-        try:
+        was = address.well, address.known
+        with suppress(AppError):
             look_at(self.network, address, self.model)
-        except AppError:
-            address.rest_s = min(max(FIRST_REST_S, 2 * address.rest_s), LONGEST_REST_S)
-            address.ask_at = time.monotonic() + address.rest_s
-            return
-        log.info("%s serves %s", address.name, self.model)
-        self._tell()
-        with self._changed:
-            self._changed.notify_all()
+        address.rest_s = min(max(FIRST_REST_S, 2 * address.rest_s), LONGEST_REST_S)
+        address.ask_at = time.monotonic() + address.rest_s
+        if (address.well, address.known) != was:
+            log.info("%s serves %s", address.name, self.model)
+            self._tell()
+            with self._changed:
+                self._changed.notify_all()
 
 
 def models_at(network: Network, address: Address) -> list[dict[str, Any]]:

@@ -28,8 +28,8 @@ def load(settings: Settings, name: str | None, report: Report) -> "RemoteEngine"
             found, faults = _look(network, addresses, name)
             if found is not None:
                 return RemoteEngine(settings, found, addresses, network)
-            refusals = [fault for fault in faults if not isinstance(fault, ELSEWHERE)]
-            if len(refusals) == len(addresses):
+            # Where one answers, the way is open, and others want to be loaded too; where none does, none can be.
+            if refusals := [fault for fault in faults if not isinstance(fault, ELSEWHERE)]:
                 raise refusals[0]
             report(Progress(f"waiting for a server. {faults[0].words}", 0.0))
             Event().wait(RETRY_S)

@@ -18,7 +18,7 @@ _STATUS = {"ready": "ok", "loading": "loading", "failed": "failed"}
 @router.get("/health")
 async def health(request: Request) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
-    state, engine = catalog.state, catalog.loaded()
+    state, engine = catalog.state(), catalog.loaded()
     return {
         "status": _STATUS[state.state],
         "model": state.model,
@@ -32,8 +32,9 @@ async def health(request: Request) -> dict[str, Any]:
 @router.get("/ready")
 async def ready(request: Request) -> Response:
     catalog: Catalog = request.app.state.catalog
-    is_ready = catalog.state.state == "ready"
-    return JSONResponse({"ready": is_ready, "detail": catalog.state.detail}, 200 if is_ready else 503)
+    state = catalog.state()
+    is_ready = state.state == "ready"
+    return JSONResponse({"ready": is_ready, "detail": state.detail}, 200 if is_ready else 503)
 
 
 @page_router.get("/model-state")
