@@ -104,6 +104,9 @@ def test_of_two_model_servers_one_is_killed_in_the_middle_and_the_conversation_g
     assert [(turn.ended().error, turn.answer.text) for turn in turns] == [(None, TEXT)] * 4
     again = rheo.send("And now?", turns[0].conversation_id)
     assert again.ended().text == TEXT
+    shown = rheo.client.get("/health").json()
+    assert shown["detail"] == f"Rheo at 127.0.0.1:{model.port}; 1 can't be reached"
+    assert shown["rebuilt"] >= 1
 
 
 def test_a_wrong_key_is_told_and_not_shown(server: Serve) -> None:

@@ -23,7 +23,8 @@ async def health(request: Request) -> dict[str, Any]:
         "status": _STATUS[state.state],
         "model": state.model,
         "progress": round(state.progress, 3),
-        "detail": state.detail,
+        # Servers of a model come and go: the engine knows it first.
+        "detail": state.detail if engine is None else engine.detail,
         "rebuilt": 0 if engine is None else engine.counters.rebuilt,
         "version": app.__version__,
     }
