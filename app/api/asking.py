@@ -29,7 +29,7 @@ def asks_of_chat(parts: Parts, request: ChatRequest) -> Sequence[Ask]:
 
 
 def asks_of_completion(parts: Parts, request: CompletionRequest) -> Sequence[Ask]:
-    """The assignments of a completion of texts, all choices of one text after the other. Raises `AppError` likewise."""
+    """Those of a completion of texts, all choices of one text after the other. Raises `AppError` likewise."""
     prompts = [partial(plain_prompt, text) for text in request.prompts]
     return _asks(parts, request, prompts, request.choices, logprobs=request.logprobs is not None)
 
