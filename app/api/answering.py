@@ -12,9 +12,9 @@ from app.api.outbox import Outbox
 from app.api.parts import Parts
 from app.engines.protocol import Ending, Piece
 from app.errors import AppError
-from app.generation.completion import Ask, Completion, Question, Told
+from app.generation.completion import Ask, Assignment, Completion, Told
 
-News = list[tuple[int, Question | Piece | Ending]]
+News = list[tuple[int, Assignment | Piece | Ending]]
 """What was heard, each with the number of its choice."""
 
 
@@ -89,7 +89,7 @@ class Answering:
 
     def _tells(self) -> bool:
         """Whether anything was heard that is not only asked yet."""
-        return any(not isinstance(told, Question) for _, told in self._heard)
+        return any(not isinstance(told, Assignment) for _, told in self._heard)
 
     def _hear(self, number: int, told: Told) -> None:
         self._outbox.put((number, told))

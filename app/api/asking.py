@@ -1,4 +1,4 @@
-"""A request to questions for an engine, everything checked before it comes near the model."""
+"""A request to assignments for an engine, everything checked before it comes near the model."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from app.api.prompts import chat_prompt, plain_prompt, text_prompt
 from app.api.requests import ChatRequest, CompletionRequest, GenerateRequest, Options
 from app.engines.protocol import Engine, Prompt, Sampling
 from app.errors import TooLong, Uncounted
-from app.generation.completion import Ask, Question
+from app.generation.completion import Ask, Assignment
 from app.generation.steering import Steering
 from app.rendering.thinking import opened
 
@@ -23,27 +23,27 @@ MakePrompt = Callable[[Engine], Prompt]
 
 
 def asks_of_chat(parts: Parts, request: ChatRequest) -> Sequence[Ask]:
-    """The questions of a chat completion, one for each choice. Raises `AppError` for what can't be honoured."""
+    """The assignments of a chat completion, one for each choice. Raises `AppError` for what can't be honoured."""
     logprobs = bool(request.logprobs)
     return _asks(parts, request, [partial(chat_prompt, request)], request.choices, logprobs=logprobs)
 
 
 def asks_of_completion(parts: Parts, request: CompletionRequest) -> Sequence[Ask]:
-    """The questions of a completion of texts, all choices of one text after the other. Raises `AppError` likewise."""
+    """Those of a completion of texts, all choices of one text after the other. Raises `AppError` likewise."""
     prompts = [partial(plain_prompt, text) for text in request.prompts]
     return _asks(parts, request, prompts, request.choices, logprobs=request.logprobs is not None)
 
 
 def asks_of_text(parts: Parts, request: GenerateRequest) -> Sequence[Ask]:
-    """The question of `POST /generate`. Raises `AppError` likewise."""
+    """The assignment of `POST /generate`. Raises `AppError` likewise."""
     return _asks(parts, request, [partial(text_prompt, request)], 1)
 
 
-def fingerprint(question: Question, request: Options) -> str | None:
+def fingerprint(assignment: Assignment, request: Options) -> str | None:
     """Of what makes the same answer again; None where a seed is asked for that this engine can't use."""
-    if request.seed is not None and question.sampling.seed is None:
+    if request.seed is not None and assignment.sampling.seed is None:
         return None
-    made_by = f"{app.__version__} {question.engine.model} {question.engine.detail}"
+    made_by = f"{app.__version__} {assignment.engine.model} {assignment.engine.detail}"
     return f"fp_{hashlib.sha256(made_by.encode()).hexdigest()[:10]}"
 
 
@@ -54,7 +54,7 @@ def _asks(
     if request.model is not None and not parts.catalog.has(request.model):
         raise UnknownModel(request.model)
     asks = [
-        partial(_question, request, parts.steering, prompt, number, logprobs)
+        partial(_assignment, request, parts.steering, prompt, number, logprobs=logprobs)
         for prompt in prompts
         for number in range(choices)
     ]
@@ -66,9 +66,9 @@ def _asks(
     return asks
 
 
-def _question(
-    request: Options, steering: Steering, make: MakePrompt, number: int, logprobs: bool, engine: Engine
-) -> Question:
+def _assignment(
+    request: Options, steering: Steering, make: MakePrompt, number: int, engine: Engine, *, logprobs: bool
+) -> Assignment:
     sampling = _sampling(steering.sampling, engine, request, logprobs=logprobs)
     prompt = make(engine)
     ids = _ids(engine, prompt, request)
@@ -79,7 +79,7 @@ def _question(
         seed=None if sampling.seed is None else sampling.seed + number,
     )
     before = prompt.parts[-1].text if prompt.continues else opened(engine.decode(ids[-LAST:]))
-    return Question(engine, prompt, sampling, steering.stop if request.stops is None else request.stops, before)
+    return Assignment(engine, prompt, sampling, steering.stop if request.stops is None else request.stops, before)
 
 
 def _sampling(own: Sampling, engine: Engine, request: Options, *, logprobs: bool) -> Sampling:

@@ -17,7 +17,7 @@ from app.conversations.models import Conversation
 from app.database import new_id
 from app.engines.protocol import UNKNOWN
 from app.errors import AppError
-from app.generation.completion import Question
+from app.generation.completion import Assignment
 
 
 class Chat:
@@ -82,7 +82,7 @@ class Chat:
         for number, told in news:
             choice = self._choices[number]
             new = choice.take(told)
-            if isinstance(told, Question):
+            if isinstance(told, Assignment):
                 chunks.append(self._chunk(choice, {"role": "assistant", "content": ""}))
             if new is not None:
                 deltas.setdefault(number, Delta()).add(new)
@@ -118,13 +118,13 @@ class Chat:
         return usage(self._choices, len(self._choices))
 
     def _head(self, kind: str) -> dict[str, Any]:
-        question = next(choice.question for choice in self._choices if choice.question is not None)
+        assignment = next(choice.assignment for choice in self._choices if choice.assignment is not None)
         head = {
             "id": self._id,
             "object": kind,
             "created": self._created,
-            "model": question.engine.model,
-            "system_fingerprint": fingerprint(question, self._request),
+            "model": assignment.engine.model,
+            "system_fingerprint": fingerprint(assignment, self._request),
         }
         return head if self._conversation_id is None else {**head, "conversation_id": self._conversation_id}
 

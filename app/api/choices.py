@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.engines.protocol import Ending, Piece
-from app.generation.completion import Question
+from app.generation.completion import Assignment
 from app.rendering.thinking import Thinking
 
 
@@ -33,7 +33,7 @@ class Choice:
         self.index = index
         self.whole = Delta()
         self.reasoning_tokens = 0
-        self.question: Question | None = None
+        self.assignment: Assignment | None = None
         self.ending: Ending | None = None
         self._reader = Thinking() if tells_thinking else None
         self._fresh = False
@@ -44,9 +44,9 @@ class Choice:
         """Why it ended; None before. A caller who left is told nothing any more."""
         return None if self.ending is None else "length" if self.ending.reason == "length" else "stop"
 
-    def take(self, told: Question | Piece | Ending) -> Delta | None:
+    def take(self, told: Assignment | Piece | Ending) -> Delta | None:
         """What may be told now; None where all of it may still turn out to be a tag."""
-        if isinstance(told, Question):
+        if isinstance(told, Assignment):
             self._begin(told)
         elif isinstance(told, Ending):
             self.ending = told
@@ -64,10 +64,10 @@ class Choice:
         self.whole.add(new)
         return new
 
-    def _begin(self, question: Question) -> None:
-        self.question = question
-        if self._reader is not None and question.before:
-            self._reader.feed(question.before)
+    def _begin(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        if self._reader is not None and assignment.before:
+            self._reader.feed(assignment.before)
             self._fresh = True
 
     def _read(self, text: str, *, end: bool = False) -> None:
@@ -104,7 +104,7 @@ def usage(choices: Sequence[Choice], per_prompt: int) -> dict[str, object]:
 
 def spelt(choice: Choice, delta: Delta) -> list[tuple[str, float]]:
     """The tokens of a delta as texts, each with its logarithm of a chance (JSON knows no infinite ones)."""
-    assert choice.question is not None
-    decode = choice.question.engine.decode
+    assert choice.assignment is not None
+    decode = choice.assignment.engine.decode
     pairs = zip(delta.token_ids, delta.logprobs, strict=False)
     return [(decode([id_]), max(chance, -9999.0) if math.isfinite(chance) else -9999.0) for id_, chance in pairs]

@@ -6,6 +6,7 @@ from starlette.routing import Route
 
 import app
 from app.api import faults
+from app.api.bodies import AlwaysJson
 from app.api.gate import Gate
 from app.api.parts import Parts
 from app.api.routes import chat, completions, generate, metrics, models, tokenize
@@ -24,13 +25,12 @@ def door_of(parts: Parts) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        # curl -d names no JSON, and nobody else's page can reach this: the guard is in front.
-        strict_content_type=False,
     )
     door.state.parts = parts
     for router in (models.router, chat.router, completions.router, generate.router, tokenize.router, metrics.router):
         door.include_router(router)
     faults.install(door)
+    door.add_middleware(AlwaysJson)
     door.add_middleware(Gate, settings=parts.settings, keys=parts.keys)
     if parts.settings.origins:
         # In front of the gate: a browser's question whether it may ask comes without a key.

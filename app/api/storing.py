@@ -25,8 +25,8 @@ def keep(
 
     An answer that has not ended has failed with the fault, or was stopped: its caller had left.
     """
-    question = next(choice.question for choice in choices if choice.question is not None)
-    prompt, model = question.prompt, question.engine.model
+    assignment = next(choice.assignment for choice in choices if choice.assignment is not None)
+    prompt, model = assignment.prompt, assignment.engine.model
     said = [part for part in prompt.parts if part.role != "system"]
     system = "\n\n".join(part.text for part in prompt.parts if part.role == "system")
     continued = said.pop() if prompt.continues else None

@@ -79,11 +79,11 @@ class Texts:
         }
 
     def _head(self) -> dict[str, Any]:
-        question = next(choice.question for choice in self._choices if choice.question is not None)
+        assignment = next(choice.assignment for choice in self._choices if choice.assignment is not None)
         return {
             "id": self._id,
             "object": "text_completion",
             "created": self._created,
-            "model": question.engine.model,
-            "system_fingerprint": fingerprint(question, self._request),
+            "model": assignment.engine.model,
+            "system_fingerprint": fingerprint(assignment, self._request),
         }

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Assignment:
     """What an engine is asked. `before` is what the answer has said already, or the tag that lets it think."""
 
     engine: Engine
@@ -29,10 +29,10 @@ class Question:
     before: str = ""
 
 
-Ask = Callable[[Engine], Question]
-"""Makes the question once the engine is there. Raises `AppError` for what it can't be asked."""
-Told = Question | Piece | Ending | AppError
-"""What a listener hears: the question once it is its turn, pieces, and last an ending or why there is none."""
+Ask = Callable[[Engine], Assignment]
+"""Makes the assignment once the engine is there. Raises `AppError` for what it can't be asked."""
+Told = Assignment | Piece | Ending | AppError
+"""What a listener hears: the assignment once it is its turn, pieces, and last an ending or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class Completion:
         with self.catalog.lease(self.model, self.cancellation.asked) as engine:
             return Ending("cancelled") if engine is None else self._play(engine, self.ask(engine))
 
-    def _play(self, engine: Engine, question: Question) -> Ending:
-        prompt = question.prompt
+    def _play(self, engine: Engine, assignment: Assignment) -> Ending:
+        prompt = assignment.prompt
         given = prompt.parts[-1].text if prompt.continues else ""
-        stopping, stops = Stopping(self.cancellation.asked), Stops(question.stop, given)
-        with closing(engine.stream(prompt, question.sampling, stopping)) as outputs:  # type: ignore[type-var]
-            self.tell(question)
+        stopping, stops = Stopping(self.cancellation.asked), Stops(assignment.stop, given)
+        with closing(engine.stream(prompt, assignment.sampling, stopping)) as outputs:  # type: ignore[type-var]
+            self.tell(assignment)
             for output in metered(stops.watch(plain(outputs), stopping), self.metrics):
                 if isinstance(output, Piece):
                     self.tell(output)

@@ -27,7 +27,7 @@ def keys(rheo: Running) -> Keys:
 
 def asked(rheo: Running, key: str | None, path: str = CHAT) -> httpx.Response:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return httpx.post(rheo.url + path, json=BODY | {"text": "hi"}, headers=headers)
+    return rheo.client.post(path, json=BODY | {"text": "hi"}, headers=headers)
 
 
 def test_the_first_key_closes_the_door_to_all_others_and_revoking_it_does_not_open_it(server: Serve) -> None:
@@ -41,7 +41,7 @@ def test_the_first_key_closes_the_door_to_all_others_and_revoking_it_does_not_op
         assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
         assert response.json()["error"]["code"] == "invalid_api_key"
     for method, address in [*ADDRESSES, ("POST", "/tokenize"), ("GET", "/v1/openapi.json"), ("POST", "/v1/nothing")]:
-        assert httpx.request(method, rheo.url + address, content=b"{").status_code == 401, address
+        assert rheo.client.request(method, address, content=b"{").status_code == 401, address
     assert rheo.client.get("/").status_code == 200
     keys(rheo).revoke("notebook")
     assert asked(rheo, secret).status_code == 401
@@ -56,7 +56,7 @@ def test_a_password_for_the_page_closes_the_door_and_only_a_key_opens_it(server:
     assert signed_in.status_code == 303
     assert rheo.client.post(CHAT, json=BODY).status_code == 401
     assert asked(rheo, keys(rheo).make("a")).status_code == 200
-    assert httpx.get(f"{rheo.url}/generations/x/stream", follow_redirects=False).status_code == 401
+    assert httpx.get(f"{rheo.url}/generations/x/stream").status_code == 401
 
 
 def test_beyond_this_machine_a_key_is_needed_unless_it_is_said_otherwise(server: Serve) -> None:
@@ -73,34 +73,34 @@ def test_f12_a_named_site_may_ask_and_its_browser_asks_first_without_a_key(serve
         "Access-Control-Request-Headers": "authorization,content-type",
     }
     for address in (CHAT, "/generate"):
-        allowed = httpx.options(rheo.url + address, headers=preflight)
+        allowed = rheo.client.options(address, headers=preflight)
         assert allowed.status_code in (200, 204)
         assert allowed.headers["access-control-allow-origin"] == SITE
         assert "authorization" in allowed.headers["access-control-allow-headers"].lower()
-        other = httpx.options(rheo.url + address, headers=preflight | {"Origin": "https://other.example"})
+        other = rheo.client.options(address, headers=preflight | {"Origin": "https://other.example"})
         assert "access-control-allow-origin" not in other.headers
         sent = {"Origin": SITE, "Sec-Fetch-Site": "cross-site", "Authorization": f"Bearer {secret}"}
-        stream = httpx.post(rheo.url + address, json=BODY | {"text": "hi"}, headers=sent)
+        stream = rheo.client.post(address, json=BODY | {"text": "hi"}, headers=sent)
         assert stream.status_code == 200
         assert stream.headers["access-control-allow-origin"] == SITE
-        refused = httpx.post(rheo.url + address, json=BODY, headers=sent | {"Origin": "https://other.example"})
+        refused = rheo.client.post(address, json=BODY, headers=sent | {"Origin": "https://other.example"})
         assert refused.status_code == 403
         assert "access-control-allow-origin" not in refused.headers
     # An error is told to the site, too, not only that something failed.
-    assert "access-control-allow-origin" in httpx.post(rheo.url + CHAT, headers={"Origin": SITE}).headers
-    assert httpx.post(f"{rheo.url}/conversations", data={"text": "x"}, headers=sent).status_code == 403
-    assert httpx.post(f"{rheo.url}/tokenize", json={"prompt": "x"}, headers=sent).status_code == 403
+    assert "access-control-allow-origin" in rheo.client.post(CHAT, headers={"Origin": SITE}).headers
+    assert rheo.client.post("/conversations", data={"text": "x"}, headers=sent).status_code == 403
+    assert rheo.client.post("/tokenize", json={"prompt": "x"}, headers=sent).status_code == 403
 
 
 def test_without_named_sites_no_site_may_ask(server: Serve) -> None:
     rheo = ready(server)
     for header in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": SITE}):
-        refused = httpx.post(f"{rheo.url}/generate", content=b'{"text": "x"}', headers=header)
+        refused = rheo.client.post("/generate", content=b'{"text": "x"}', headers=header)
         assert refused.status_code == 403
         assert refused.json()["error"]["code"] == "forbidden"
-    other_name = httpx.post(rheo.url + CHAT, json=BODY, headers={"Host": "rebind.example"})
+    other_name = rheo.client.post(CHAT, json=BODY, headers={"Host": "rebind.example"})
     assert (other_name.status_code, other_name.json()["error"]["code"]) == (403, "forbidden")
-    large = httpx.post(rheo.url + CHAT, content=b"x" * 4_000_001)
+    large = rheo.client.post(CHAT, content=b"x" * 4_000_001)
     assert (large.status_code, large.json()["error"]["code"]) == (413, "request_too_large")
 
 

@@ -148,6 +148,12 @@ def test_a_message_that_can_not_be_taken_is_named(rheo: Running, message: dict[s
     assert error_of(response)["param"] == param
 
 
+def test_a_body_is_json_whatever_it_is_called(rheo: Running) -> None:
+    for name in ("application/x-www-form-urlencoded", "text/plain", ""):
+        response = rheo.client.post("/generate", content='{"text": "hi"}', headers={"Content-Type": name})
+        assert response.text == "".join(SCRIPT)
+
+
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", "7", '{"messages": ' + "[" * 5000, "\xff"], ids=repr)
 def test_a_body_that_is_no_request_is_refused(rheo: Running, body: str) -> None:
     for path in (CHAT, "/v1/completions", "/generate", "/tokenize"):
