@@ -1,4 +1,4 @@
-"""The command: serve, migrate, backup, restore, check."""
+"""The command: serve, model-server, migrate, key, backup, restore, check."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import app
 from app.data_folder import held
-from app.errors import AppError, Misconfigured
+from app.errors import AppError, Invalid, Misconfigured
 from app.settings import PREFIX, Settings
 
 MAINTENANCE = ("backup", "restore", "check")
@@ -20,14 +20,16 @@ MAINTENANCE = ("backup", "restore", "check")
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; the exit status. A start that can't be is told in one line."""
     options = vars(_parser().parse_intermixed_args(arguments))
-    command, file = options.pop("command") or "serve", options.pop("file")
+    command, words = options.pop("command") or "serve", options.pop("words")
     try:
         settings = Settings.read(os.environ, {name: value for name, value in options.items() if value is not None})
+        if command == "key":
+            return key(settings, words)
         if command in MAINTENANCE:
-            return maintain(command, settings, file)
-        if file is not None:
-            raise Misconfigured(f"rheo {command} takes no file.")
-        return {"serve": serve, "migrate": migrate}[command](settings)
+            return maintain(command, settings, words)
+        if words:
+            raise Misconfigured(f"rheo {command} takes nothing more than options; what is {words[0]}?")
+        return COMMANDS[command](settings)
     except AppError as error:
         print(f"rheo: {error.words}", file=sys.stderr)  # noqa: T201  (the terminal is where it was asked)
         return 1
@@ -43,9 +45,20 @@ def serve(settings: Settings) -> int:
             "or RHEO_OPEN=1 if everyone may read and write everything."
         )
     with held(settings):
-        from app.server import run  # noqa: PLC0415  (so that --help and mistakes answer at once)
+        from app.factory import create_app  # noqa: PLC0415  (so that --help and mistakes answer at once)
+        from app.server import run  # noqa: PLC0415
 
-        return run(settings)
+        return run(settings, create_app)
+
+
+def model_server(settings: Settings) -> int:
+    """Serve the model alone, to programs and to the page of another process. Who asks from outside needs a key."""
+    settings = settings.apart()
+    with held(settings):
+        from app.model_server import create_model_server  # noqa: PLC0415
+        from app.server import run  # noqa: PLC0415
+
+        return run(settings, create_model_server)
 
 
 def migrate(settings: Settings) -> int:
@@ -61,15 +74,49 @@ def migrate(settings: Settings) -> int:
     return 0
 
 
-def maintain(command: str, settings: Settings, file: Path | None) -> int:
+def maintain(command: str, settings: Settings, words: list[str]) -> int:
     """Keep the database: back it up, put a backup back, or check it."""
     from app import maintenance  # noqa: PLC0415
 
+    if len(words) > 1:
+        raise Misconfigured(f"rheo {command} takes the name of one file.")
+    file = Path(words[0]) if words else None
     if command == "check":
         return maintenance.check(settings, file)
     if file is None:
         raise Misconfigured(f"rheo {command} needs the name of a file.")
     return {"backup": maintenance.backup, "restore": maintenance.restore}[command](settings, file)
+
+
+def key(settings: Settings, words: list[str]) -> int:
+    """Make, list or revoke keys of programs. Works beside a server that runs."""
+    from app.api.keys import Keys  # noqa: PLC0415
+    from app.database import SCHEMA, Database  # noqa: PLC0415
+
+    database = Database(settings.sqlite_url)
+    try:
+        if not settings.data_dir.is_dir() or database.schema() != SCHEMA:
+            migrate(settings)
+        keys = Keys(database)
+        match words:
+            case ["new", name]:
+                secret = keys.make(name)
+                print(f"The key {name}, which is shown only this once:\n{secret}")  # noqa: T201
+            case ["list"]:
+                for one in keys.list():
+                    state = f"revoked {one.revoked_at:%Y-%m-%d}" if one.revoked_at else "in use"
+                    print(f"{one.name}\tmade {one.created_at:%Y-%m-%d}\t{state}")  # noqa: T201
+            case ["revoke", name]:
+                keys.revoke(name)
+                print(f"The key {name} is worthless now.")  # noqa: T201
+            case _:
+                raise Invalid("Say key new NAME, key list or key revoke NAME.")
+    finally:
+        database.close()
+    return 0
+
+
+COMMANDS = {"serve": serve, "model-server": model_server, "migrate": migrate}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,12 +129,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "command",
         nargs="?",
-        choices=["serve", "migrate", *MAINTENANCE],
-        help="serve (default), migrate the database, back it up, restore it from a backup, check whether it is whole",
+        choices=[*COMMANDS, "key", *MAINTENANCE],
+        help="serve (default), model-server (without the page), migrate the database, key, back the database up, "
+        "restore it from a backup, check whether it is whole",
     )
     parser.add_argument(
-        "file", nargs="?", type=Path, help="of a backup (backup and restore need it, check may have it)"
+        "words", nargs="*", help="the file of a backup (check may do without); for key: new NAME, list or revoke NAME"
     )
+    parser.add_argument("words", nargs="*", help="after key: new NAME, list, or revoke NAME (keys of programs)")
     for name, field in Settings.model_fields.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="…", help=_help(name, field))
     return parser

@@ -62,5 +62,25 @@ class Unavailable(AppError):
     status = 503
 
 
+class Uncounted(Unavailable):
+    """The tokens of a prompt can't be counted: whoever runs the model does not tell."""
+
+
+class Faulty(AppError):
+    """The model failed at this answer."""
+
+
+class TimedOut(AppError):
+    """The model was silent for too long."""
+
+    status = 504
+
+
+class Unauthorized(AppError):
+    """A program that has not said, or not truly, who it is."""
+
+    status = 401
+
+
 class Misconfigured(AppError):
     """The start must stop: a setting or the data folder is not as it must be."""

@@ -1,23 +1,29 @@
 """Builds the application: the only module that knows all parts."""
 
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
 
 import app
+from app.access_log import AccessLog
+from app.api import door, faults
+from app.api.keys import Keys
+from app.api.parts import Parts as DoorParts
 from app.conversations.purger import Purger
 from app.conversations.search.index import write_index
 from app.database import Database
 from app.engines.alone import alone_of
 from app.engines.catalog import CONCURRENCY, catalog_of
 from app.engines.shelf import shelf_of
-from app.events.protocol import Notice
+from app.errors import AppError
 from app.events.table import TableEventLog
-from app.generation.job import Job
+from app.generation.metering import show
 from app.generation.recorder import Recorder
 from app.generation.recovery import recover
 from app.generation.replayer import Replayer
@@ -25,13 +31,14 @@ from app.generation.reruns import Rerunner
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.generation.titling import Titling
+from app.metrics import Metrics
 from app.schema import upgrade
 from app.settings import Settings
 from app.transfer.importer import Importer
 from app.transfer.queries import forget_titles
 from app.transfer.uploads import Uploads
 from app.web import assets, failures
-from app.web.access import Access, Guard, everyone_is_local
+from app.web.access import LOCAL_OWNER, Access, Guard, everyone_is_local, is_for_programs
 from app.web.assets import Assets
 from app.web.figures import figures
 from app.web.pages import Pages
@@ -78,6 +85,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
     application.state.access = access
     application.state.parts = parts
     application.state.catalog = parts.catalog
+    application.state.leave = lambda: leave(parts)
     application.state.assets = Assets()
     application.state.pages = Pages(
         application.state.assets,
@@ -116,10 +124,12 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         searches.router,
         shares.router,
         health.router,
+        health.page_router,
         assets.router,
     ):
         application.include_router(router)
-    failures.install(application)
+    door.mount(application, _door_parts(parts))
+    failures.install(application, failures.failure)
     _guard(application, settings, parts)
     return application
 
@@ -131,20 +141,16 @@ def _parts(settings: Settings) -> Parts:
     events = TableEventLog(database, settings.save_s, settings.pace_s, settings.expiry_s)
     catalog = catalog_of(settings)
     defaults = Steering.of(settings)
-    recorder = Recorder(database, events, catalog, defaults)
+    metrics = Metrics()
+    recorder = Recorder(database, events, catalog, defaults, metrics)
     threads = settings.threads or CONCURRENCY[settings.engine]
-
-    def place(job: Job, before: int) -> None:
-        events.note(job.generation_id, Notice("waiting", before))
-
-    def record(job: Job) -> None:
-        recorder.record(job)
-        rerunner.ended(job.generation_id)
-
     titling = Titling(database, catalog, lambda: runner.idle, wanted=settings.titles == "model")
-    runner = Runner(titling.around(record), place, threads, settings.queue, stirred=titling.look)
+    runner = Runner(threads, settings.queue, stirred=titling.look)
+    show(metrics, runner, catalog)
     # Its next question takes the place in the line that its last answer had.
-    rerunner = Rerunner(database, partial(runner.submit, bounded=False))
+    rerunner = Rerunner(database, recorder, partial(runner.submit, bounded=False))
+    recorder.within(rerunner.around)
+    recorder.within(titling.around)
     replayer = Replayer(database, alone_of(shelf_of(settings)), defaults, lambda: not runner.idle)
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
@@ -154,6 +160,7 @@ def _parts(settings: Settings) -> Parts:
         database,
         events,
         catalog,
+        metrics,
         recorder,
         runner,
         titling,
@@ -165,14 +172,33 @@ def _parts(settings: Settings) -> Parts:
     )
 
 
+def _door_parts(parts: Parts) -> DoorParts:
+    return DoorParts(
+        parts.settings,
+        parts.steering,
+        parts.database,
+        parts.catalog,
+        parts.runner,
+        parts.metrics,
+        Keys(parts.database),
+        LOCAL_OWNER,
+        int(time.time()),
+    )
+
+
 def _guard(application: FastAPI, settings: Settings, parts: Parts) -> None:
     # The last one added is asked first.
     if settings.password is not None:
         application.state.sign_ins = SignIns(parts.database, settings.password.get_secret_value())
         application.include_router(sign_in.router)
         application.add_middleware(SignInGate, sign_ins=application.state.sign_ins, root_path=settings.root_path)
-    application.add_middleware(Guard, settings=settings, fail=failures.failure)
+    application.add_middleware(Guard, settings=settings, fail=_fail)
+    application.add_middleware(AccessLog, metrics=parts.metrics)
     application.add_middleware(Prefix, root_path=settings.root_path)
+
+
+def _fail(request: Request, error: AppError) -> Response:
+    return faults.refusal(error) if is_for_programs(request.scope) else failures.failure(request, error)
 
 
 @asynccontextmanager

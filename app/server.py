@@ -3,15 +3,14 @@
 import logging
 import socket
 import sys
+from collections.abc import Callable
 
 import uvicorn
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from app.factory import create_app, leave
 from app.logs import write_logs
 from app.settings import Settings
-from app.web.parts import Parts
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +22,12 @@ each a thread, that alone took a third of a core at Python's 5 ms."""
 class Server(uvicorn.Server):
     """uvicorn waits for open streams before the application may end them; this one ends them first."""
 
-    def __init__(self, config: uvicorn.Config, parts: Parts) -> None:
+    def __init__(self, config: uvicorn.Config, leave: Callable[[], None]) -> None:
         super().__init__(config)
-        self._parts = parts
+        self._leave = leave
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await run_in_threadpool(leave, self._parts)
+        await run_in_threadpool(self._leave)
         await super().shutdown(sockets)
 
 
@@ -45,14 +44,14 @@ def server_of(application: FastAPI) -> Server:
         server_header=False,
         forwarded_allow_ips="127.0.0.1",
     )
-    return Server(config, application.state.parts)
+    return Server(config, application.state.leave)
 
 
-def run(settings: Settings) -> int:
-    """Serve in the foreground until a signal; the exit status."""
+def run(settings: Settings, create: Callable[[Settings], FastAPI]) -> int:
+    """Serve an application in the foreground until a signal; the exit status."""
     sys.setswitchinterval(SWITCH_S)
     write_logs(settings.data_dir / "logs")
-    server = server_of(create_app(settings))
+    server = server_of(create(settings))
     log.info("Rheo serves at http://%s:%d%s/", settings.host, settings.port, settings.root_path)
     server.run()
     return 0 if server.started else 1

@@ -5,9 +5,11 @@ import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,6 +22,8 @@ from pydantic import (
 from app.errors import Misconfigured
 
 PREFIX = "RHEO_"
+SECRET = ("password", "remote_key", "remote_url")
+"""What is not repeated when it can't be used: an address may hold a password."""
 
 
 def _split(value: object) -> object:
@@ -30,7 +34,26 @@ def _prefix(value: object) -> object:
     return "/" + value.strip("/") if isinstance(value, str) and value.strip("/") else ""
 
 
+def _urls(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("an address must be like http://127.0.0.1:9000")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("an address must hold no name, password or query; a key goes into RHEO_REMOTE_KEY")
+    return values
+
+
+def _origin(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or value.lower() != f"{parts.scheme}://{parts.netloc}".lower():
+        raise ValueError("each must be like https://example.org or http://localhost:3000")
+    return value.lower()
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Urls = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_urls)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_split)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -58,8 +81,13 @@ class Settings(BaseModel):
     )
     password: SecretStr | None = Field(None, description="one password for all; needed to listen beyond this machine")
     open: bool = Field(False, description="1: listen beyond this machine without a password")
-    engine: Literal["batching", "local", "scripted"] = Field(
-        "batching", description="what runs the model: batching (many answers at once), local (one), scripted (a file)"
+    origins: Origins = Field(
+        (), description="web pages of other sites that may use the API, as https://example.org; separated by commas"
+    )
+    engine: Literal["batching", "local", "remote", "scripted"] = Field(
+        "batching",
+        description="what runs the model: batching (many answers at once), local (one), remote (another server), "
+        "scripted (a file)",
     )
     model: Annotated[Names, Field(min_length=1)] = Field(
         ("smollm2",),
@@ -70,6 +98,14 @@ class Settings(BaseModel):
         None, description="a folder of further models to choose from; what comes is found"
     )
     models_loaded: int = Field(1, ge=1, description="models in memory at one time, at most")
+    remote_url: Urls = Field(
+        (), description="the address of the server that runs the model, for the engine remote; several by commas"
+    )
+    remote_key: SecretStr | None = Field(None, description="the key for that server")
+    remote_connect_s: Seconds = Field(5, description="seconds that it may take to answer a short question")
+    remote_window: int = Field(
+        4096, ge=1, description="the tokens that its model takes, where the server does not tell"
+    )
     script: Path | None = Field(None, description="the file that the scripted engine plays")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where the model runs")
     dtype: Literal["auto", "bfloat16", "float32"] = Field("auto", description="the number type of the weights")
@@ -116,8 +152,19 @@ class Settings(BaseModel):
     def _check_database(self) -> Self:
         if self.database_url and not self.database_url.startswith("sqlite"):
             kind = self.database_url.partition(":")[0]
-            raise ValueError(f"the database must be SQLite; {kind} is not supported")
+            raise ValueError(f"{PREFIX}DATABASE_URL: the database must be SQLite; {kind} is not supported")
         return self
+
+    @model_validator(mode="after")
+    def _check_remote(self) -> Self:
+        if self.engine == "remote" and not self.remote_url:
+            raise ValueError("RHEO_ENGINE=remote needs RHEO_REMOTE_URL, the address of the server")
+        return self
+
+    def apart(self) -> Self:
+        """For a model server beside a page: a folder and a port of its own, where none are chosen."""
+        own = {"data_dir": self.data_dir.with_name(f"{self.data_dir.name}-model-server"), "port": 8001}
+        return self.model_copy(update={k: value for k, value in own.items() if k not in self.model_fields_set})
 
     @property
     def sqlite_url(self) -> str:
@@ -151,8 +198,9 @@ class Settings(BaseModel):
             first = error.errors()[0]
             field = str(first["loc"][0]) if first["loc"] else ""
             words = first["msg"].removeprefix("Value error, ")
-            given = f" (given: {values[field]})" if field in values and field != "password" else ""
-            raise Misconfigured(f"{PREFIX}{field.upper() or 'DATABASE_URL'}: {words}{given}") from None
+            given = f" (given: {values[field]})" if field in values and field not in SECRET else ""
+            where = f"{PREFIX}{field.upper()}: " if field else ""
+            raise Misconfigured(f"{where}{words}{given}") from None
 
 
 def _known(name: str) -> str:

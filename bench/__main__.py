@@ -12,6 +12,7 @@ from bench.servers import ROOT
 
 PARTS = {
     "recipe": "bench.contest",
+    "peers": "bench.peers",
     "layer": "bench.layer",
     "followup": "bench.followup",
     "neighbour": "bench.neighbour",

@@ -1,6 +1,7 @@
 """A small HTTP client: it shares the machine with what it measures, so it must cost little."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -43,13 +44,18 @@ class Reply:
 
 
 @asynccontextmanager
-async def exchange(port: int, method: str, path: str, form: Mapping[str, str] | None = None) -> AsyncIterator[Reply]:
-    """One request over a connection of its own; with a form it is posted as htmx does. Not 200 is an error."""
+async def exchange(
+    port: int, method: str, path: str, form: Mapping[str, str] | None = None, *, told: object = None
+) -> AsyncIterator[Reply]:
+    """One request over a connection of its own. Not 200 is an error.
+
+    With a form it is posted as htmx does; what is `told` is sent as JSON.
+    """
     async with asyncio.timeout(LONGEST_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=LIMIT)
         try:
             sent = time.perf_counter()
-            writer.write(request(port, method, path, form))
+            writer.write(request(port, method, path, form, told=told))
             head = await reader.readuntil(b"\r\n\r\n")
             status, headers = _parsed(head)
             if status != 200:
@@ -59,12 +65,15 @@ async def exchange(port: int, method: str, path: str, form: Mapping[str, str] | 
             writer.close()
 
 
-def request(port: int, method: str, path: str, form: Mapping[str, str] | None = None) -> bytes:
+def request(
+    port: int, method: str, path: str, form: Mapping[str, str] | None = None, *, told: object = None
+) -> bytes:
     """The bytes of a request."""
-    body = urlencode(form).encode() if form is not None else b""
+    body = urlencode(form).encode() if form is not None else b"" if told is None else json.dumps(told).encode()
     lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "HX-Request: true", "Connection: close"]
-    if form is not None:
-        lines += ["Content-Type: application/x-www-form-urlencoded", f"Content-Length: {len(body)}"]
+    if body:
+        kind = "application/x-www-form-urlencoded" if told is None else "application/json"
+        lines += [f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 

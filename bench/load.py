@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from html import unescape
 from itertools import count
+from typing import TypeVar
 
 from bench.client import exchange
 from bench.figures import rate
@@ -22,6 +23,7 @@ CONVERSATION = re.compile(rb'hx-post="(/conversations/\w+/messages)"')
 NUMBERED = re.compile(rb"^id: ?\d", re.MULTILINE)
 SUBJECTS = ("river", "lighthouse", "baker", "glacier", "library", "clock", "orchard", "sailor", "bridge", "violin")
 _numbers = count(1)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +57,17 @@ def questions(number: int) -> list[str]:
 def rheo_round(server: Server, readers: int) -> Round:
     """So many new chats in Rheo at one time."""
     began = time.perf_counter()
-    answers = asyncio.run(_together([ask_rheo(server.port, text) for text in questions(readers)]))
+    answers = asyncio.run(together([ask_rheo(server.port, text) for text in questions(readers)]))
     tokens = sum(counts(server, answer.generation)["answer_tokens"] for answer in answers)
-    return _round(answers, tokens, began)
+    return round_of(answers, tokens, began)
 
 
 def recipe_round(server: Server, readers: int) -> Round:
     """So many questions to the recipe at one time."""
     before = _made(server)
     began = time.perf_counter()
-    answers = asyncio.run(_together([ask_recipe(server.port, text) for text in questions(readers)]))
-    return _round(answers, _made(server) - before, began)
+    answers = asyncio.run(together([ask_recipe(server.port, text) for text in questions(readers)]))
+    return round_of(answers, _made(server) - before, began)
 
 
 async def ask_rheo(port: int, text: str, path: str = "/conversations") -> Answer:
@@ -154,11 +156,13 @@ def _made(server: Server) -> int:
         return int(response.read())
 
 
-async def _together(readers: Sequence[Awaitable[Answer]]) -> list[Answer]:
+async def together(readers: Sequence[Awaitable[T]]) -> list[T]:
+    """All of them at one time."""
     return list(await asyncio.gather(*readers))
 
 
-def _round(answers: Sequence[Answer], tokens: int, began: float) -> Round:
+def round_of(answers: Sequence[Answer], tokens: int, began: float) -> Round:
+    """What answers that were asked for together come to."""
     seconds = max(answer.ended for answer in answers) - began
     return Round(rate(tokens, seconds), statistics.median(answer.first_s for answer in answers))
 

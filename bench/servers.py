@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +64,7 @@ def rheo(
             settings |= {"engine": "scripted", "script": folder / "script.json"}
         settings = {"port": free_port(), "data_dir": folder / "data"} | settings
         environment = {f"RHEO_{key.upper()}": str(value) for key, value in settings.items()}
-        with _running([module], folder, int(str(settings["port"])), environment, cores) as server:
+        with _running(_module(module), folder, int(str(settings["port"])), environment, cores) as server:
             yield server
 
 
@@ -74,7 +74,16 @@ def recipe(waiting: str | None = None) -> Iterator[Server]:
     with TemporaryDirectory(prefix="rheo-bench-") as name:
         port = free_port()
         environment = {"OMP_WAIT_POLICY": waiting} if waiting else {}
-        with _running(["bench.recipe", str(port)], Path(name), port, environment) as server:
+        with _running(_module("bench.recipe", str(port)), Path(name), port, environment) as server:
+            yield server
+
+
+@contextmanager
+def process(command: Callable[[int], list[str]]) -> Iterator[Server]:
+    """Any process that serves on the port that its command is made with, begun but not waited for."""
+    with TemporaryDirectory(prefix="rheo-bench-") as name:
+        port = free_port()
+        with _running(command(port), Path(name), port, {"OMP_WAIT_POLICY": "PASSIVE"}) as server:
             yield server
 
 
@@ -103,13 +112,17 @@ def stop(process: subprocess.Popen[Any]) -> None:
             process.wait()
 
 
+def _module(*words: str) -> list[str]:
+    return [sys.executable, "-m", *words]
+
+
 @contextmanager
 def _running(
-    module: list[str], folder: Path, port: int, environment: dict[str, str], cores: set[int] | None = None
+    command: list[str], folder: Path, port: int, environment: dict[str, str], cores: set[int] | None = None
 ) -> Iterator[Server]:
     with (folder / "output.log").open("ab") as log, pinned(cores):
         process = subprocess.Popen(
-            [sys.executable, "-m", *module],
+            command,
             cwd=ROOT,
             env=plain_environment() | environment,
             stdout=log,

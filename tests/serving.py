@@ -335,9 +335,9 @@ class Process:
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30, check=False
         )
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Serve, once it answers."""
-        command = [sys.executable, "-m", "app"]
+        command = [sys.executable, "-m", "app", *arguments]
         started = subprocess.Popen(
             command, cwd=ROOT, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )

@@ -17,12 +17,15 @@ DATABASE = {"app.database", "app.schema"}
 CONVERSATIONS = DATABASE | {"app.conversations"}
 # The catalog is the seam's front: it gives the engine that is loaded, once it is.
 SEAMS = {"app.events.protocol", "app.engines.protocol", "app.engines.catalog"}
-GENERATION = CONVERSATIONS | SEAMS | {"app.generation", "app.rendering"}
+GENERATION = CONVERSATIONS | SEAMS | {"app.generation", "app.rendering", "app.metrics"}
 ALLOWED: dict[str, set[str]] = {
     "app": set(),
     "app.errors": set(),
     "app.settings": {"app.errors"},
-    "app.logs": ALWAYS,
+    "app.metrics": ALWAYS,
+    "app.bugs": ALWAYS,
+    "app.access_log": ALWAYS | {"app.metrics"},
+    "app.logs": ALWAYS | {"app.access_log"},
     "app.data_folder": ALWAYS,
     "app.database": ALWAYS,
     "app.schema": ALWAYS | {"app.database"},
@@ -36,18 +39,20 @@ ALLOWED: dict[str, set[str]] = {
     "app.generation": ALWAYS | GENERATION,
     # What comes in as the settings of a chat is checked by the rules of steering.
     "app.transfer": ALWAYS | CONVERSATIONS | {"app.rendering", "app.generation.steering"},
-    "app.web": ALWAYS | GENERATION | {"app.transfer"},
-    "app.api": ALWAYS | GENERATION,
+    "app.web": ALWAYS | GENERATION | {"app.transfer", "app.bugs"},
+    "app.api": ALWAYS | GENERATION | {"app.bugs"},
     "app.factory": {"app"},
-    "app.server": ALWAYS | {"app.factory", "app.logs", "app.web"},
+    "app.model_server": {"app"},
+    "app.server": ALWAYS | {"app.logs"},
     "app.__main__": {"app"},
 }
 # Packages of others → who alone may import them.
 ONLY_IN = {
     "torch": {"app.engines"},
     "transformers": {"app.engines"},
-    "fastapi": {"app.web", "app.api", "app.factory", "app.server"},
-    "starlette": {"app.web", "app.api", "app.factory", "app.server"},
+    "fastapi": {"app.web", "app.api", "app.factory", "app.model_server", "app.server"},
+    "starlette": {"app.web", "app.api", "app.bugs", "app.factory", "app.model_server", "app.server"},
+    "httpx2": {"app.engines.remote"},
     "jinja2": {"app.web", "app.api", "app.factory"},
     "uvicorn": {"app.server"},
     # What is copied and checked may be any file, and must not be changed by being opened.
@@ -57,7 +62,7 @@ ONLY_IN = {
     "markdown_it": {"app.rendering"},
     "nh3": {"app.rendering"},
 }
-ANYWHERE_BELOW = {"app.factory", "app.__main__"}
+ANYWHERE_BELOW = {"app.factory", "app.model_server", "app.__main__"}
 """These may import all of ours."""
 
 SOURCES = sorted((ROOT / "app").rglob("*.py"))
@@ -140,7 +145,7 @@ def test_the_version_is_all_that_is_in_the_package_itself() -> None:
 
 
 def test_the_application_starts_without_what_only_some_need() -> None:
-    heavy = ["torch", "transformers", "alembic", "gguf", "safetensors"]
+    heavy = ["torch", "transformers", "alembic", "gguf", "safetensors", "httpx2"]
     code = f"import app.factory, app.server, sys; print([n for n in {heavy} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

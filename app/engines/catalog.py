@@ -4,6 +4,7 @@ Few fit into memory at one time. Whoever needs an engine leases it: while a leas
 is not there is loaded when it is asked for, and others go for it as soon as nobody uses them.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from app.settings import Settings
 
 __all__ = ["CONCURRENCY", "GONE", "Catalog", "Model", "ModelState", "Tell", "catalog_of"]
 
-CONCURRENCY = {"batching": 16, "local": 1, "scripted": 64}
+CONCURRENCY = {"batching": 16, "local": 1, "remote": 64, "scripted": 64}
 """Generations at one time, for each kind of engine."""
 GONE = "it is not among the models here any more"
 
@@ -172,4 +173,5 @@ class Catalog:
 
 def catalog_of(settings: Settings) -> Catalog:
     """The catalog that the settings ask for. Nothing heavy is imported before it loads."""
-    return Catalog(shelf_of(settings), settings.models_loaded)
+    # What another server runs takes no memory here.
+    return Catalog(shelf_of(settings), sys.maxsize if settings.engine == "remote" else settings.models_loaded)

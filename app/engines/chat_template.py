@@ -59,6 +59,9 @@ class ChatTemplate:
         """The exact ids for a prompt. Raises `Invalid` where the template takes it in no form."""
         if prompt.token_ids is not None:
             return list(prompt.token_ids)
+        if prompt.plain:
+            with self._lock:
+                return list(self._tokenizer("".join(part.text for part in prompt.parts), verbose=False)["input_ids"])
         parts = [p for p in prompt.parts if p.role != "assistant" or p.text or p.token_ids]
         disguise = Disguise(parts, self._pattern)
         turns = [Turn(part.role, disguise.content(part)) for part in parts]

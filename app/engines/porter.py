@@ -63,6 +63,9 @@ class Porter:
     def _loaded(self, slot: Slot, let_go: list[Slot]) -> Engine:
         def report(progress: Progress) -> None:
             with self._places.changed:
+                if self._places.closed:
+                    # A loader may wait for another server, for ever if need be.
+                    raise Unwanted
                 self._places.note(slot, progress)
 
         # Most of what is wrong with a model is found before another has to go for it.

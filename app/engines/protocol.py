@@ -12,6 +12,10 @@ from typing import Literal, Protocol
 Role = Literal["system", "user", "assistant"]
 Reason = Literal["stop", "length", "cancelled"]
 
+UNKNOWN = -1
+"""Stands for a token whose id the engine was not told, as by most other servers: it counts as one, and an answer
+that has such a one has no ids that could be given back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -27,11 +31,14 @@ class Prompt:
     """What an engine is given. With `continues`, the answer goes on from the last part (an assistant's).
 
     `token_ids`, where given, are read exactly as they are; the parts then only tell what they stand for.
+    With `plain`, the text of its one part is read as it stands, without a template around it: control tokens that
+    are written in it are such, and the answer goes on from its end.
     """
 
     parts: tuple[Part, ...]
     continues: bool = False
     token_ids: tuple[int, ...] | None = None
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Whole characters of the answer and the ids they came from. The text may be empty, ids never are lost.
+
+    An id may be `UNKNOWN`.
 
     `logprobs`, where asked for, are the natural logarithms of the chances that the model itself gave the ids.
     """
@@ -153,7 +162,10 @@ class Engine(Protocol):
     def counters(self) -> Counters: ...
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The exact ids that the model is given for a prompt. May be called while answers are made."""
+        """The exact ids that the model is given for a prompt. May be called while answers are made.
+
+        Raises `Uncounted` where that can't be known.
+        """
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:

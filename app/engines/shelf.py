@@ -41,6 +41,10 @@ Shelf = Callable[[], Sequence[Model]]
 
 def shelf_of(settings: Settings) -> Shelf:
     """The shelf that the settings ask for. Nothing heavy is imported before a model loads."""
+    if settings.engine == "remote":
+        from app.engines.remote import shelf  # noqa: PLC0415
+
+        return shelf.shelf_of(settings)
     if settings.engine == "scripted":
         configured, kind = _scripts(settings, settings.script), "*.json"
     else:

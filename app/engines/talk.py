@@ -60,7 +60,7 @@ class Talk:
 
     def decoder(self, prompt: Prompt) -> Decoder:
         """The decoder of an answer to a prompt."""
-        given = prompt.parts[-1] if prompt.continues and prompt.parts else Part("assistant", "")
+        given = prompt.parts[-1] if (prompt.continues or prompt.plain) and prompt.parts else Part("assistant", "")
         decoder = self._vocabulary.decoder(continues=bool(given.text or given.token_ids))
         # The given answer may have been cut within a character.
         for token_id in given.token_ids or ():

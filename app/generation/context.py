@@ -7,7 +7,7 @@ from typing import Literal
 
 from app.conversations.models import Message
 from app.engines.protocol import Engine, Part, Prompt
-from app.errors import Invalid, TooLong
+from app.errors import Invalid, TooLong, Uncounted
 from app.generation.prompt import prompt_for
 from app.generation.steering import Steering
 
@@ -17,7 +17,7 @@ _SPARE = 4
 """When turns are dropped, one in so many tokens is freed besides, so that the next turns need drop none: each
 drop changes the beginning of the prompt, and the model must read it all again."""
 
-Fit = Literal["whole", "dropped", "full", "long"]
+Fit = Literal["whole", "dropped", "full", "long", "uncounted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class Context:
     """What is sent, and what is not. `left_out` counts the oldest messages; `tokens` is what the engine is given."""
 
     fit: Fit
-    """Whether all goes in, the oldest turns are dropped, the rule forbids that, or the newest alone is too long."""
+    """Whether all goes in, the oldest turns are dropped, the rule forbids that, or the newest alone is too long.
+    Uncounted: nobody can tell, and all is sent."""
     prompt: Prompt
     token_ids: list[int] = field(repr=False)
     left_out: int
@@ -34,7 +35,7 @@ class Context:
 
     @property
     def tokens(self) -> int:
-        """The exact count, by the model's own tokenizer and template."""
+        """The exact count, by the model's own tokenizer and template; 0 where it is uncounted."""
         return len(self.token_ids)
 
     @property
@@ -63,6 +64,13 @@ class ContextWindow:
 
     def fit(self, left_out: int = 0) -> Context:
         """The context. `left_out` messages were left out of the one before; where that still fits, it stays so."""
+        try:
+            return self._fit(left_out)
+        except Uncounted:
+            prompt = prompt_for(self._messages, self._engine.model, self._so_far, self._steering.system)
+            return Context("uncounted", prompt, [], 0, len(self._messages), self._engine.context_window)
+
+    def _fit(self, left_out: int) -> Context:
         window = self._engine.context_window
         limit = window - min(self._steering.max_tokens, window // _ROOM)
         whole = self._from(0, "whole")

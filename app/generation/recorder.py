@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,8 @@ from app.engines.protocol import Ending, Engine, Part, Piece, Prompt, Reading
 from app.errors import AppError, Unavailable
 from app.events.protocol import Event, EventLog, Notice
 from app.generation.context import Context, ContextWindow, lost_at
-from app.generation.job import Cancellation, Job
+from app.generation.job import Cancellation, Job, Record
+from app.generation.metering import metered
 from app.generation.models import Generation, Receipt
 from app.generation.plain_text import plain
 from app.generation.prompt import prompt_for
@@ -25,6 +27,7 @@ from app.generation.receipts import keep_begin, keep_end, resolved
 from app.generation.said import Said
 from app.generation.steering import Steering, changes
 from app.generation.stops import Stopping, Stops
+from app.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -65,14 +68,25 @@ class Begun:
 class Recorder:
     """Runs one generation from its committed row to its saved answer."""
 
-    def __init__(self, database: Database, events: EventLog, catalog: Catalog, defaults: Steering) -> None:
+    def __init__(
+        self, database: Database, events: EventLog, catalog: Catalog, defaults: Steering, metrics: Metrics
+    ) -> None:
         self._database = database
         self._events = events
         self._catalog = catalog
         self._defaults = defaults
+        self._metrics = metrics
+        self._run: Record = self._record
+
+    def within(self, around: Callable[[Record], Record]) -> None:
+        """From now on every run goes through `around`: there is who goes on from an answer when it has ended."""
+        self._run = around(self._run)
 
     def record(self, job: Job) -> None:
         """Run a generation. Every fault ends in its own answer; nothing is raised for the model's."""
+        self._run(job)
+
+    def _record(self, job: Job) -> None:
         said = Said()
         try:
             said.pieces = self._events.pieces(job.generation_id)
@@ -92,6 +106,10 @@ class Recorder:
         # Leaving is not an ending: the row stays as it is, and its pieces are on disk.
         if not (job.cancellation.leaving.is_set() and outcome.state == "stopped"):
             self._end(job, said, outcome)
+
+    def place(self, job: Job, before: int) -> None:
+        """Tell the readers of a waiting answer how many come before it."""
+        self._events.note(job.generation_id, Notice("waiting", before))
 
     def refuse(self, job: Job, error: AppError) -> None:
         """End a generation that could not be taken, in its own bubble."""
@@ -183,7 +201,7 @@ class Recorder:
         # The run's own time goes on where it was when the process was gone.
         began = time.monotonic() - (said.pieces[-1].at if said.pieces else 0.0)
         with closing(engine.stream(prompt, steering.sampling, stopping)) as outputs:  # type: ignore[type-var]
-            for output in stops.watch(plain(outputs), stopping):
+            for output in metered(stops.watch(plain(outputs), stopping), self._metrics):
                 if isinstance(output, Piece) and not asked.is_set():
                     at = time.monotonic() - began
                     number = self._events.append(job.generation_id, output.text, output.token_ids, at)
@@ -231,7 +249,7 @@ def _before(session: Session, messages: list[Message]) -> tuple[Message, Generat
 
 def _lost(engine: Engine, begun: Begun, context: Context) -> int | None:
     """The token from which on the model can't use what it has read for the answer before."""
-    if begun.before is None or begun.so_far is not None:
+    if begun.before is None or begun.so_far is not None or context.fit == "uncounted":
         return None
     answer, generation = begun.before
     if answer.model != engine.model or generation.prompt_tokens is None:

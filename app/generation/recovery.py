@@ -26,9 +26,9 @@ def recover(database: Database, events: EventLog, recorder: Recorder, runner: Ru
                 found.generation.restarts += 1
     for found in runs:
         if found in going_on:
-            runner.submit(_job(found), bounded=False)
+            runner.submit(_job(recorder, found), bounded=False)
         else:
-            recorder.close(_job(found), OUTCOMES["cancelled" if found.generation.stop_asked else "restart"])
+            recorder.close(_job(recorder, found), OUTCOMES["cancelled" if found.generation.stop_asked else "restart"])
     # What ended as the process did may have left its pieces.
     events.discard(events.runs() - {found.generation.id for found in runs})
     if runs:
@@ -41,8 +41,8 @@ def _goes_on(found: Run) -> bool:
     return found.message.state == "queued" or found.generation.restarts < MOST_RESTARTS
 
 
-def _job(found: Run) -> Job:
+def _job(recorder: Recorder, found: Run) -> Job:
     cancellation = Cancellation(seen=found.generation.stop_seen)
     resumed = found.generation.restarts > 0
     generation, conversation = found.generation, found.conversation
-    return Job(generation.id, conversation.id, conversation.owner, resumed, generation.model, cancellation)
+    return Job(recorder, generation.id, conversation.id, conversation.owner, resumed, generation.model, cancellation)

@@ -16,7 +16,7 @@ from app.conversations.queries import add_turn, conversation_of, start_conversat
 from app.conversations.tree import tree_of
 from app.database import Database
 from app.errors import AppError, Invalid, NotFound
-from app.generation.job import Job
+from app.generation.job import Job, Record, Recording
 from app.generation.models import Generation, Rerun
 from app.generation.queries import queue
 
@@ -45,8 +45,9 @@ class Beside:
 class Rerunner:
     """Asks the next question of each rerun when it is time. `submit` takes the job of an answer."""
 
-    def __init__(self, database: Database, submit: Callable[[Job], None]) -> None:
+    def __init__(self, database: Database, recorder: Recording, submit: Callable[[Job], None]) -> None:
         self._database = database
+        self._recorder = recorder
         self._submit = submit
 
     def recover(self) -> None:
@@ -55,6 +56,15 @@ class Rerunner:
             waiting = session.scalars(select(Rerun.answer_id).where(Rerun.state == "running")).all()
         for answer_id in waiting:
             self._go_on(answer_id)
+
+    def around(self, record: Record) -> Record:
+        """What runs a job, so that a rerun goes on from its answer."""
+
+        def recording(job: Job) -> None:
+            record(job)
+            self.ended(job.generation_id)
+
+        return recording
 
     def ended(self, generation_id: str) -> None:
         """A generation is over: where it was the newest of a rerun, its next question is asked."""
@@ -70,8 +80,10 @@ class Rerunner:
             answer = session.get(Message, answer_id)
             if rerun is None or (answer is not None and answer.active):
                 return
-            job = _next(session, rerun, answer)
-        if job is not None:
+            asked = _next(session, rerun, answer)
+        if asked is not None:
+            generation, conversation = asked
+            job = Job(self._recorder, generation.id, conversation.id, conversation.owner, model=generation.model)
             self._submit(job)
 
 
@@ -122,8 +134,8 @@ def beside(session: Session, owner: str, conversation_id: str) -> Beside:
     return Beside(rerun, source, conversation, pairs)
 
 
-def _next(session: Session, rerun: Rerun, answer: Message | None) -> Job | None:
-    """The job of the next question; None where the rerun is over."""
+def _next(session: Session, rerun: Rerun, answer: Message | None) -> tuple[Generation, Conversation] | None:
+    """What is to answer the next question; None where the rerun is over."""
     questions = _questions(tree_of(session, rerun.source_id).path(rerun.leaf_id))
     if answer is None or answer.state != "finished":
         rerun.state = "stopped"
@@ -140,8 +152,7 @@ def _next(session: Session, rerun: Rerun, answer: Message | None) -> Job | None:
         return None
     rerun.asked += 1
     rerun.answer_id = turn.answer.id
-    generation = queue(session, turn.answer)
-    return Job(generation.id, conversation.id, conversation.owner, model=generation.model)
+    return queue(session, turn.answer), conversation
 
 
 def _waiting_for(session: Session, answer_id: str) -> Rerun | None:

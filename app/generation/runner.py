@@ -6,46 +6,39 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from app.errors import Busy
-from app.generation.job import Job
+from app.generation.job import Work
 from app.generation.turns import Turns
 
 log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs jobs with `record`, at most `threads` at one time and `queue` waiting.
+    """Runs jobs, at most `threads` at one time and `queue` waiting.
 
-    `place` is told how many come before each job that waits, whenever that may have changed. `stirred` hears
-    whenever something has come or ended, and may ask then whether the runner is `idle`.
+    `stirred` hears whenever something has come or ended, and may ask then whether the runner is `idle`.
     """
 
-    def __init__(
-        self,
-        record: Callable[[Job], None],
-        place: Callable[[Job, int], None],
-        threads: int,
-        queue: int,
-        *,
-        stirred: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._record = record
-        self._place = place
+    def __init__(self, threads: int, queue: int, *, stirred: Callable[[], None] = lambda: None) -> None:
         self._threads = threads
         self._queue = queue
         self._stirred = stirred
         self._lock = threading.Lock()
-        self._waiting: list[Job] = []
-        self._running: dict[str, Job] = {}
+        self._waiting: list[Work] = []
+        self._running: dict[str, Work] = {}
         self._turns = Turns()
         self._closed = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="generation")
 
-    def submit(self, job: Job, *, bounded: bool = True) -> None:
+    def submit(self, job: Work, *, bounded: bool = True) -> None:
         """Take a job. Raises `Busy` when too many wait already (`bounded` is off for what a restart found)."""
         with self._lock:
+            closed = self._closed
             if bounded and len(self._waiting) >= self._queue and not self._can_start(job):
                 raise Busy("Too many questions are waiting. Try again in a moment.")
-            self._waiting.append(job)
+            if not closed:
+                self._waiting.append(job)
+        if closed:
+            self._leave(job)
         self._stirred()
         self._start_waiting()
 
@@ -72,15 +65,22 @@ class Runner:
             self._run(waiting)
         return True
 
+    @property
+    def load(self) -> tuple[int, int]:
+        """How many run, and how many wait."""
+        with self._lock:
+            return len(self._running), len(self._waiting)
+
     def close(self) -> None:
         """Let every running generation leave off, unended, and stop."""
         with self._lock:
             self._closed = True
-            self._waiting.clear()
+            waiting, self._waiting = self._waiting, []
             for job in self._running.values():
-                job.cancellation.leaving.set()
-                job.cancellation.asked.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+                job.cancellation.leave()
+        for job in waiting:
+            self._leave(job)
+        self._pool.shutdown(wait=True)
 
     def _start_waiting(self) -> None:
         with self._lock:
@@ -92,23 +92,28 @@ class Runner:
                     self._begin(job)
             places = list(enumerate(self._turns.order(self._waiting)))
         for before, job in places:
-            self._place(job, before)
+            job.wait_behind(before)
 
-    def _can_start(self, job: Job) -> bool:
+    def _can_start(self, job: Work) -> bool:
         # An answer is a part of the prompt of the next: those of one conversation follow each other.
         busy = {running.conversation_id for running in self._running.values()}
         return len(self._running) < self._threads and job.conversation_id not in busy
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: Work) -> None:
         self._running[job.generation_id] = job
         self._turns.serve(job)
         self._pool.submit(self._run, job)
 
-    def _run(self, job: Job) -> None:
+    def _leave(self, job: Work) -> None:
+        # It will not begin, and somebody may be waiting to be told.
+        job.cancellation.leave()
+        self._run(job)
+
+    def _run(self, job: Work) -> None:
         try:
-            self._record(job)
+            job.run()
         except Exception:
-            log.exception("Generation %s broke its recorder", job.generation_id)
+            log.exception("Generation %s broke its thread", job.generation_id)
         finally:
             with self._lock:
                 self._running.pop(job.generation_id, None)

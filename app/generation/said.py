@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from app.conversations.models import Message
-from app.engines.protocol import Part
+from app.engines.protocol import UNKNOWN, Part
 from app.events.protocol import Event
 from app.rendering.answer import thought_seconds
 from app.rendering.thinking import may_think
@@ -72,4 +72,5 @@ class Said:
             return None
         if self.rest or self.back:
             return None  # ids only count where they are exactly what the text came from
-        return [*(message.token_ids or ()), *self.token_ids]
+        ids = [*(message.token_ids or ()), *self.token_ids]
+        return None if UNKNOWN in ids else ids

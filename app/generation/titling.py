@@ -17,7 +17,7 @@ from app.conversations.titles import title_of
 from app.database import Database
 from app.engines.catalog import Catalog
 from app.engines.protocol import Ending, Engine, Part, Piece, Prompt, Sampling
-from app.generation.job import Job
+from app.generation.job import Job, Record
 from app.generation.queries import run
 from app.generation.titles import LONGEST, title_in
 from app.rendering.thinking import without_thinking
@@ -63,7 +63,7 @@ class Titling:
         """Whether a title may come for a conversation."""
         return conversation_id in self._expected or conversation_id in self._waiting
 
-    def around(self, record: Callable[[Job], None]) -> Callable[[Job], None]:
+    def around(self, record: Record) -> Record:
         """What runs a job, so that a title is made after it where it gives the first answer."""
 
         def recording(job: Job) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
-from app.generation.job import Job
+from app.generation.job import Work
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class Turns:
     _served: dict[tuple[str, ...], int] = field(default_factory=dict)
     _last: int = 0
 
-    def serve(self, job: Job) -> None:
+    def serve(self, job: Work) -> None:
         """Note that this job is begun."""
         self._last += 1
         self._served[_owner(job)] = self._served[_conversation(job)] = self._last
@@ -25,15 +25,15 @@ class Turns:
         """Begin anew: nobody waits, so nobody was passed over."""
         self._served.clear()
 
-    def order(self, jobs: Iterable[Job]) -> list[Job]:
+    def order(self, jobs: Iterable[Work]) -> list[Work]:
         """These waiting jobs, in arrival order, as they will be served."""
-        lines: dict[tuple[str, ...], dict[tuple[str, ...], deque[Job]]] = {}
+        lines: dict[tuple[str, ...], dict[tuple[str, ...], deque[Work]]] = {}
         for job in jobs:
             lines.setdefault(_owner(job), {}).setdefault(_conversation(job), deque()).append(job)
         owners = self._heap(lines)
         conversations = {owner: self._heap(own) for owner, own in lines.items()}
         turns = count(self._last + 1)
-        order: list[Job] = []
+        order: list[Work] = []
         while owners:
             _, arrival, owner = heapq.heappop(owners)
             _, place, conversation = heapq.heappop(conversations[owner])
@@ -51,9 +51,9 @@ class Turns:
         return heap
 
 
-def _owner(job: Job) -> tuple[str, ...]:
+def _owner(job: Work) -> tuple[str, ...]:
     return (job.owner,)
 
 
-def _conversation(job: Job) -> tuple[str, ...]:
+def _conversation(job: Work) -> tuple[str, ...]:
     return (job.owner, job.conversation_id)

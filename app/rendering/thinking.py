@@ -161,6 +161,12 @@ class Thinking:
         return began
 
 
+def opened(text: str) -> str:
+    """The tag at the end of a text behind which there is thinking; empty where there is none."""
+    end = text.rstrip()[-_LONGEST:].lower()
+    return next((tag for tag in _CLOSERS if end.endswith(tag)), "")
+
+
 def may_think(text: str) -> bool:
     """Whether there is any tag in a text, meant as one or not."""
     lower = text.lower()

@@ -22,6 +22,11 @@ IMPORTS = "/imports"
 
 SHARED = "/shared/"
 """Below it is what is shared: whoever has the address may read it, signed in or not."""
+PROGRAMS = ("/v1/", "/generate", "/tokenize", "/detokenize", "/metrics")
+"""The addresses of the door for programs, which has a gate of its own."""
+
+FOR_ORIGINS = ("/v1/", "/generate")
+"""Those of them that web pages of other sites may use, where the settings name these."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -65,6 +70,12 @@ def _owner(request: Request) -> str:
 Owner = Annotated[str, Depends(_owner)]
 
 
+def is_for_programs(scope: Scope, addresses: tuple[str, ...] = PROGRAMS) -> bool:
+    """Whether a request comes to the door for programs."""
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    return any(path == address or (address.endswith("/") and path.startswith(address)) for address in addresses)
+
+
 class Guard:
     """Refuses what must not reach a route, and puts the security headers on every answer."""
 
@@ -73,6 +84,7 @@ class Guard:
         self._names = {"localhost", "127.0.0.1", "[::1]", *(name.lower() for name in settings.hosts)}
         if settings.host not in ("0.0.0.0", "::"):  # noqa: S104  (these are no names that anyone calls us by)
             self._names.add(f"[{settings.host}]" if ":" in settings.host else settings.host.lower())
+        self._origins = frozenset(settings.origins)
         self._largest = settings.body_bytes
         self._largest_import = settings.import_bytes
         self._fail = fail
@@ -99,7 +111,8 @@ class Guard:
                 "If it is yours, add it to RHEO_HOSTS and start again."
             )
         if scope["method"] not in SAFE_METHODS:
-            self._check_write(headers, self._largest_for(scope))
+            named = is_for_programs(scope, FOR_ORIGINS) and headers.get("origin", "").lower() in self._origins
+            self._check_write(headers, self._largest_for(scope), named=named)
 
     def _largest_for(self, scope: Scope) -> int:
         # Only uploads may be large: they go to the disk as they come.
@@ -107,14 +120,14 @@ class Guard:
         is_upload = scope["method"] == "POST" and path == IMPORTS
         return self._largest_import if is_upload else self._largest
 
-    def _check_write(self, headers: Headers, largest: int) -> None:
+    def _check_write(self, headers: Headers, largest: int, *, named: bool) -> None:
         site = headers.get("sec-fetch-site")
         if site is not None:
             allowed = site in ("same-origin", "none")
         else:
             origin = headers.get("origin")
             allowed = origin is None or host_name(urlsplit(origin).netloc) in self._names
-        if not allowed:
+        if not (allowed or named):
             raise Refused("This was sent by another site, so nothing was changed.")
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > largest:

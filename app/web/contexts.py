@@ -1,20 +1,21 @@
 """The context of a conversation's next question, counted before it is sent."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.conversations.models import Conversation, Message
 from app.conversations.queries import conversation_of, transcript
 from app.engines.protocol import Engine
-from app.errors import AppError, Invalid
+from app.errors import AppError, Invalid, Unavailable
 from app.generation.context import Context, ContextWindow
 from app.generation.models import Generation
 from app.generation.queries import latest_of
 from app.generation.steering import Steering
 from app.web.parts import Parts
 
-Counted = Literal["later", "loading", "failed", "refused", "whole", "dropped", "full", "long"]
+Counted = Literal["later", "loading", "failed", "refused", "uncounted", "whole", "dropped", "full", "long"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ def gauge(
         context = _window(engine, parts.steering.changed_by(own), messages, draft).fit(left_out)
     except AppError as error:
         return Gauge("refused", None, error.words)
+    if context.fit == "uncounted":
+        return Gauge("uncounted", None, "Not counted: the model’s server doesn’t tell its tokens")
     return Gauge(context.fit, context, _words(context))
 
 
@@ -67,7 +70,7 @@ def check_fits(
 ) -> None:
     """Raises `Invalid`, with the numbers, where a message can't be sent because of its or its conversation's length.
 
-    Where the model is not loaded yet that is found out later, and told in the answer's place.
+    Where the model can't be asked now that is found out later, and told in the answer's place.
     """
     with parts.database.read() as session:
         conversation = conversation_of(session, owner, conversation_id)
@@ -80,12 +83,16 @@ def check_fits(
         return  # this sending may have been taken already, or it is told what it has not seen
     check_alone(engine, steering, text)
     if steering.overflow == "stop":
-        _refuse(_window(engine, steering, messages, text).fit())
+        with suppress(Unavailable):
+            _refuse(_window(engine, steering, messages, text).fit())
 
 
 def check_alone(engine: Engine, steering: Steering, text: str) -> None:
     """Raises `Invalid`, with the numbers, where a message alone does not go into the window."""
-    context = ContextWindow(engine, steering, [Message(role="user", text=text)]).fit()
+    try:
+        context = ContextWindow(engine, steering, [Message(role="user", text=text)]).fit()
+    except Unavailable:
+        return  # a server that is away now may be there when the answer's turn comes
     if context.fault is not None:
         raise Invalid(
             f"This message is too long for the model: with its system prompt it is {context.tokens:,} tokens, "

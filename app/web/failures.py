@@ -1,24 +1,20 @@
 """Errors to what people see: a page, a fragment beside the composer, or a line for programs."""
 
-import logging
 import re
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.bugs import Bugs, Fail
 from app.errors import AppError
 from app.web.pages import by_htmx, pages_of
-
-log = logging.getLogger(__name__)
 
 _PHRASES = {403: "Not allowed", 404: "Not found", 413: "Too large", 422: "Can't be used", 429: "Too much at once"}
 
 
-def install(app: FastAPI) -> None:
-    """Have the application answer errors in this way."""
+def install(app: FastAPI, fail: Fail) -> None:
+    """Have the application answer errors in this way; what nobody foresaw is told by `fail`."""
 
     async def app_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, AppError)
@@ -33,38 +29,7 @@ def install(app: FastAPI) -> None:
 
     app.add_exception_handler(AppError, app_error)
     app.add_exception_handler(HTTPException, http_error)
-    app.add_middleware(Bugs)
-
-
-class Bugs:
-    """Tells of a fault that nobody foresaw.
-
-    Starlette's own place for that is outside of all middleware, so also of the guard's headers, and
-    the connection would be closed.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
-
-        async def sending(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, sending)
-        except ClientDisconnect:
-            pass  # whoever asked has left in the middle of it
-        except Exception as error:
-            if begun:
-                raise
-            request = Request(scope)
-            log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-            told = AppError("Something went wrong inside Rheo. The log says more.")
-            await failure(request, told)(scope, receive, send)
+    app.add_middleware(Bugs, fail=fail)
 
 
 def failure(request: Request, error: AppError) -> Response:

@@ -19,6 +19,7 @@ from app.generation.reruns import Rerunner
 from app.generation.runner import Runner
 from app.generation.steering import Steering
 from app.generation.titling import Titling
+from app.metrics import Metrics
 from app.settings import Settings
 from app.transfer.importer import Importer
 from app.web.screens import Screens
@@ -34,6 +35,7 @@ class Parts:
     database: Database
     events: EventLog
     catalog: Catalog
+    metrics: Metrics
     recorder: Recorder
     runner: Runner
     titling: Titling
@@ -45,7 +47,7 @@ class Parts:
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
-        job = Job(generation.id, conversation.id, conversation.owner, model=generation.model)
+        job = Job(self.recorder, generation.id, conversation.id, conversation.owner, model=generation.model)
         try:
             self.runner.submit(job)
         except Busy as error:

@@ -5,11 +5,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from model_server import model_server
 from waiting import until
 
 from app.engines.protocol import Counters, Ending, Engine, Output, Part, Piece, Prompt, Reading, Sampling
+from app.engines.remote import engine as remote_engine
 from app.engines.scripted import Script
 from app.errors import Invalid
+from app.settings import Settings
 
 QUESTION = Prompt((Part("user", "Count from one to a hundred."),))
 FEW = 12
@@ -22,11 +25,23 @@ def scripted() -> Engine:
     return Script("scripted", steps, delay_s=0.002).load(lambda progress: None)
 
 
-@pytest.fixture(params=["scripted", "batching", "local"])
+@pytest.fixture(scope="module")
+def remote() -> Iterator[Engine]:
+    """The model of another server."""
+    with model_server() as server:
+        made = remote_engine.load(Settings(engine="remote", remote_url=(server.url,)), None, lambda progress: None)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture(params=["scripted", "batching", "local", "remote"])
 def any_engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Each kind; the real ones are loaded once for all tests of engines."""
     if request.param != "scripted":
-        yield request.getfixturevalue({"batching": "engine", "local": "local_engine"}[request.param])
+        names = {"batching": "engine", "local": "local_engine", "remote": "remote"}
+        yield request.getfixturevalue(names[request.param])
         return
     made = scripted()
     yield made

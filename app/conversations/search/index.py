@@ -65,7 +65,8 @@ def merge_index(connection: Connection, *, begin: bool) -> bool:
     before = connection.exec_driver_sql(_CHANGED).scalar_one()
     connection.exec_driver_sql("INSERT INTO search_index(search_index, rank) VALUES ('merge', ?)", (pages,))
     # One change is this statement's own.
-    return int(connection.exec_driver_sql(_CHANGED).scalar_one()) - before > 1
+    changed: int = connection.exec_driver_sql(_CHANGED).scalar_one() - before
+    return changed > 1
 
 
 _PAGES = 200

@@ -10,6 +10,7 @@ import app
 from app.engines.catalog import Catalog
 
 router = APIRouter()
+page_router = APIRouter()
 
 _STATUS = {"ready": "ok", "unloaded": "ok", "loading": "loading", "failed": "failed"}
 """By the state of the default. One that is out of memory, for another, is loaded when it is asked."""
@@ -25,7 +26,8 @@ async def health(request: Request) -> dict[str, Any]:
         "status": _STATUS[state.state],
         "model": state.model,
         "progress": round(state.progress, 3),
-        "detail": state.detail,
+        # Servers of a model come and go: the engine knows it first.
+        "detail": state.detail if engine is None else engine.detail,
         "rebuilt": 0 if engine is None else engine.counters.rebuilt,
         "models": [
             {"model": one.model, "state": one.state, "progress": round(one.progress, 3), "detail": one.detail}
