@@ -1,7 +1,7 @@
 """The official Python client of OpenAI, as its users call it.
 
-With RHEO_CLIENT_URL=http://127.0.0.1:8001/v1 it asks that server instead, whatever it is (docs/api.md says what came
-of that with others); its model is the first of its list, or RHEO_CLIENT_MODEL.
+With DOOR_CLIENT_URL=http://127.0.0.1:8001/v1 it asks that server instead, whatever it is (docs/api.md says what came
+of that with others); its model is the first of its list, or DOOR_CLIENT_MODEL.
 """
 
 import os
@@ -13,8 +13,8 @@ from openai import OpenAI
 from serving import Running
 
 SCRIPT = [f"word{number} " for number in range(40)]
-ELSEWHERE = os.environ.get("RHEO_CLIENT_URL", "")
-HI = [{"role": "user", "content": "Count from one to a hundred."}]
+ELSEWHERE = os.environ.get("DOOR_CLIENT_URL", "")
+HI = [{"role": "user", "content": "Tell me a long story about the sea."}]
 
 only_here = pytest.mark.skipif(bool(ELSEWHERE), reason="needs the scripted engine")
 
@@ -36,7 +36,7 @@ def client(address: str) -> Iterator[OpenAI]:
 
 @pytest.fixture(scope="module")
 def model(client: OpenAI) -> str:
-    return os.environ.get("RHEO_CLIENT_MODEL") or next(iter(client.models.list())).id
+    return os.environ.get("DOOR_CLIENT_MODEL") or next(iter(client.models.list())).id
 
 
 def test_the_models_are_listed_and_each_is_found(client: OpenAI, model: str) -> None:
