@@ -136,7 +136,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "words", nargs="*", help="the file of a backup (check may do without); for key: new NAME, list or revoke NAME"
     )
-    parser.add_argument("words", nargs="*", help="after key: new NAME, list, or revoke NAME (keys of programs)")
     for name, field in Settings.model_fields.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="…", help=_help(name, field))
     return parser

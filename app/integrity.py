@@ -11,7 +11,8 @@ from urllib.parse import quote
 MOST_FAULTS = 20
 """That are told one by one; a file that is broken has thousands."""
 _MAGIC = b"SQLite format 3\0"
-# Each a count, 0 where all is well; of columns that every schema has, since a backup may be of an older one.
+# Each a count, 0 where all is well; those of conversations of columns that every schema has, since a backup may be of
+# an older one.
 _RULES = {
     "messages follow one of another conversation": """
         SELECT count(*) FROM messages AS m JOIN messages AS p ON p.id = m.parent_id
@@ -27,6 +28,22 @@ _RULES = {
     "answers are to come, but nothing makes them": """
         SELECT count(*) FROM messages
         WHERE state IN ('queued', 'running') AND id NOT IN (SELECT message_id FROM generations)
+    """,
+}
+# What was changed by another program is noted, and put into the index by the next write of ours.
+_RULES_OF_SEARCH = {
+    "messages and titles are not found by search": """
+        SELECT count(*) FROM (
+            SELECT id FROM messages WHERE text <> '' OR state NOT IN ('queued', 'running')
+            UNION ALL SELECT id FROM conversations
+        )
+        WHERE id NOT IN (SELECT subject FROM search_entries UNION ALL SELECT subject FROM search_changes)
+    """,
+    "places of the search index lead nowhere": """
+        SELECT count(*) FROM search_entries WHERE subject NOT IN (
+            SELECT id FROM messages UNION ALL SELECT id FROM conversations
+            UNION ALL SELECT subject FROM search_changes
+        )
     """,
 }
 
@@ -132,7 +149,8 @@ def _orphans(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _odd(connection: sqlite3.Connection) -> Iterator[str]:
-    for words, question in _RULES.items():
+    searched = _number(connection, "SELECT count(*) FROM sqlite_master WHERE name = 'search_entries'")
+    for words, question in (_RULES | (_RULES_OF_SEARCH if searched else {})).items():
         if count := _number(connection, question):
             yield f"{count:,} {words}"
 

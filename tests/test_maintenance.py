@@ -107,7 +107,7 @@ def test_a_backup_is_one_private_file_that_holds_everything(kept: Kept, tmp_path
     assert {found.name for found in tmp_path.iterdir()} == {"data", path.name}
     status, said, _ = kept.run("check", path)
     assert status == 0
-    assert "whole" in said
+    assert "is whole" in said
 
 
 def test_a_backup_is_made_while_answers_are_made_and_they_go_on_from_it(
@@ -120,7 +120,8 @@ def test_a_backup_is_made_while_answers_are_made_and_they_go_on_from_it(
     kept = Kept(rheo.settings.data_dir, capsys)
     path = tmp_path / "backup.db"
     assert kept.run("backup", path)[0] == 0
-    assert "whole" in kept.run("check")[1]
+    assert kept.run("check")[0] == 0
+    assert kept.run("check", path)[0] == 0
     assert turn.ended().text == "".join(WORDS)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT state FROM messages WHERE id = ?", (turn.answer_id,)).fetchone() == (
@@ -189,7 +190,7 @@ def test_there_is_no_backup_of_nothing(tmp_path: Path, capsys: pytest.CaptureFix
     kept = Kept(tmp_path / "data", capsys)
     assert "nothing to back up" in kept.refuses("backup", tmp_path / "backup.db")
     assert "no database" in kept.refuses("check")
-    assert "takes no file" in kept.refuses("serve", tmp_path / "backup.db")
+    assert "takes nothing more" in kept.refuses("serve", tmp_path / "backup.db")
     assert not list(tmp_path.glob("*.db"))
 
 
@@ -343,8 +344,13 @@ def test_e31_a_backup_of_an_older_schema_is_brought_up_to_date(kept: Kept, tmp_p
         (["UPDATE messages SET state = 'running' WHERE id = 'c1m1'"], "1 answers are to come"),
         (["UPDATE alembic_version SET version_num = '9999'"], "9999, of a newer Rheo"),
         (["DROP TABLE generations"], "no database of Rheo"),
+        (
+            ["DELETE FROM search_changes WHERE subject IN ('c1m4', 'c2')"],
+            "2 messages and titles are not found by search",
+        ),
+        (["INSERT INTO search_entries (place, subject) VALUES (1, 'gone')"], "1 places of the search index"),
     ],
-    ids=["orphan", "stranger", "ring", "forgotten", "newer", "incomplete"],
+    ids=["orphan", "stranger", "ring", "forgotten", "newer", "incomplete", "not found", "nowhere"],
 )
 def test_check_tells_what_is_wrong_and_its_status_says_so(kept: Kept, statements: list[str], words: str) -> None:
     assert kept.run("check")[0] == 0

@@ -341,10 +341,10 @@ def test_every_kind_of_answer_carries_the_security_headers(server: Serve) -> Non
     got.append(rheo.client.post("/conversations", data={"text": "x"}))
     got.append(rheo.client.post("/conversations", data={"text": "x"}, headers={"Sec-Fetch-Site": "cross-site"}))
     with rheo.parts.database.write() as session:
-        session.execute(text("ALTER TABLE conversations RENAME TO hidden"))
+        session.execute(text("ALTER TABLE conversations RENAME COLUMN updated_at TO hidden"))
     bugs = [rheo.client.get("/"), rheo.client.get("/", headers=HTMX)]
     with rheo.parts.database.write() as session:
-        session.execute(text("ALTER TABLE hidden RENAME TO conversations"))
+        session.execute(text("ALTER TABLE conversations RENAME COLUMN hidden TO updated_at"))
     assert [response.status_code for response in bugs] == [500, 500]
     assert "sqlite" not in bugs[0].text.lower()
     with rheo.client.stream("GET", f"/generations/{rheo.generations()[0].id}/stream") as stream:
