@@ -102,6 +102,16 @@ def test_variants_branches_and_their_undoing_have_their_names(server: Serve) -> 
     assert rheo.page(f"{turn.path}?deleted={turn.answer_id}").test_id("undo").tag == "button"
 
 
+def test_lists_tags_and_the_trash_have_their_names(running: Turn) -> None:
+    rheo = running.server
+    assert "open-tags" in names_on(rheo.page(running.path))
+    assert "list-row" in names_on(rheo.page("/conversations"))
+    other = rheo.send("to be deleted")
+    gone = rheo.client.post("/selection", data={"act": "trash", "conversation": other.conversation_id})
+    assert rheo.page(gone.headers["location"]).test_id("undo").tag == "button"
+    assert names_on(rheo.page("/trash")) == {"list-row"}
+
+
 def test_every_control_has_a_name_that_can_be_read_out(running: Turn) -> None:
     page = running.server.page(running.path)
     for control in [*page.all("button"), *page.all("a"), *page.all("summary")]:

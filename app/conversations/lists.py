@@ -15,9 +15,6 @@ Listing = Literal["sidebar", "pinned", "history", "archive", "trash"]
 """`sidebar` is what is neither pinned nor archived, `history` what is not archived."""
 
 
-_FEW = 1000
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A place in a list, after one of its conversations: it stays right whatever comes in above it."""
@@ -53,7 +50,7 @@ def listed(
     session: Session, owner: str, listing: Listing, size: int, *, after: Place | None = None, tag: Tag | None = None
 ) -> Page:
     """The conversations of a list that follow a place, or its first ones; the latest come first."""
-    rows = session.scalars(_list(owner, listing, after=after).where(*_tagged(session, tag)).limit(size + 1)).all()
+    rows = session.scalars(_list(owner, listing, after=after, tag=tag).limit(size + 1)).all()
     return _page(listing, rows[:size], more=len(rows) > size)
 
 
@@ -68,25 +65,19 @@ def listed_through(session: Session, owner: str, listing: Listing, end: Place, m
 
 
 def _list(
-    owner: str, listing: Listing, *, after: Place | None = None, through: Place | None = None
+    owner: str, listing: Listing, *, after: Place | None = None, through: Place | None = None, tag: Tag | None = None
 ) -> Select[Conversation]:
     column = _order(listing)
     question = select(Conversation).where(Conversation.owner == owner, *_belongs(listing))
+    if tag is not None:
+        tagged = select(Tagging.conversation_id).where(Tagging.tag_id == tag.id)
+        question = question.where(Conversation.id.in_(tagged))
     place = tuple_(column, Conversation.id)
     if after is not None:
         question = question.where(place < _bound(after))
     if through is not None:
         question = question.where(place >= _bound(through))
     return question.order_by(column.desc(), Conversation.id.desc())
-
-
-def _tagged(session: Session, tag: Tag | None) -> list[ColumnElement[bool]]:
-    """Only what has a tag. One that few have names them: to look for these in a long list would take its length."""
-    if tag is None:
-        return []
-    tagged = select(Tagging.conversation_id).where(Tagging.tag_id == tag.id)
-    few = session.scalars(tagged.limit(_FEW + 1)).all()
-    return [Conversation.id.in_(few if len(few) <= _FEW else tagged)]
 
 
 def _belongs(listing: Listing) -> list[ColumnElement[bool]]:

@@ -51,7 +51,9 @@ class SearchModel(Base):
 
 def write_index(connection: Connection) -> None:
     """Put into the index what was changed. For the end of each write transaction."""
-    while changes := connection.exec_driver_sql(_CHANGES).all():
+    # Most transactions change no text: those must not pay for more than this question.
+    while connection.exec_driver_sql("SELECT EXISTS (SELECT 1 FROM search_changes)").scalar():
+        changes = connection.exec_driver_sql(_CHANGES).all()
         _write(connection, changes)
         _many(connection, "DELETE FROM search_changes WHERE subject = ?", [(row.subject,) for row in changes])
 
