@@ -64,10 +64,11 @@ def merge_index(connection: Connection, *, begin: bool) -> bool:
     They are only crossed out at first, until SQLite merges the pages that hold them.
     """
     pages = -_PAGES if begin else _PAGES
-    before = connection.exec_driver_sql(_CHANGED).scalar_one()
+    before: int = connection.exec_driver_sql(_CHANGED).scalar_one()
     connection.exec_driver_sql("INSERT INTO search_index(search_index, rank) VALUES ('merge', ?)", (pages,))
     # One change is this statement's own.
-    return int(connection.exec_driver_sql(_CHANGED).scalar_one()) - before > 1
+    after: int = connection.exec_driver_sql(_CHANGED).scalar_one()
+    return after - before > 1
 
 
 _PAGES = 200
