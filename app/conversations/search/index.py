@@ -51,7 +51,9 @@ class SearchModel(Base):
 
 def write_index(connection: Connection) -> None:
     """Put into the index what was changed. For the end of each write transaction."""
-    while changes := connection.exec_driver_sql(_CHANGES).all():
+    # Most transactions change no text: those must not pay for more than this question.
+    while connection.exec_driver_sql("SELECT EXISTS (SELECT 1 FROM search_changes)").scalar():
+        changes = connection.exec_driver_sql(_CHANGES).all()
         _write(connection, changes)
         _many(connection, "DELETE FROM search_changes WHERE subject = ?", [(row.subject,) for row in changes])
 
@@ -62,11 +64,11 @@ def merge_index(connection: Connection, *, begin: bool) -> bool:
     They are only crossed out at first, until SQLite merges the pages that hold them.
     """
     pages = -_PAGES if begin else _PAGES
-    before = connection.exec_driver_sql(_CHANGED).scalar_one()
+    before: int = connection.exec_driver_sql(_CHANGED).scalar_one()
     connection.exec_driver_sql("INSERT INTO search_index(search_index, rank) VALUES ('merge', ?)", (pages,))
     # One change is this statement's own.
-    changed: int = connection.exec_driver_sql(_CHANGED).scalar_one() - before
-    return changed > 1
+    after: int = connection.exec_driver_sql(_CHANGED).scalar_one()
+    return after - before > 1
 
 
 _PAGES = 200
