@@ -23,6 +23,7 @@ from app.generation.recorder import Recorder
 from app.generation.recovery import recover
 from app.generation.runner import Runner
 from app.generation.steering import Steering
+from app.generation.titling import Titling
 from app.metrics import Metrics
 from app.schema import upgrade
 from app.settings import Settings
@@ -44,10 +45,12 @@ from app.web.routes import (
     health,
     imports,
     messages,
+    models,
     ratings,
     refreshes,
     sign_in,
     steering,
+    titles,
 )
 from app.web.screens import Screens
 from app.web.sidebar import sidebar
@@ -71,7 +74,9 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         settings.root_path,
         {
             "sidebar": sidebar,
-            "model": parts.catalog.state,
+            "state_of": parts.catalog.state,
+            "models": parts.catalog.models,
+            "title_awaited": parts.titling.awaits,
             "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,
@@ -79,6 +84,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
     )
     for router in (
         conversations.router,
+        titles.router,
         messages.router,
         branches.router,
         comparisons.router,
@@ -88,8 +94,8 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         imports.router,
         exports.router,
         ratings.router,
+        models.router,
         health.router,
-        health.page_router,
         assets.router,
     ):
         application.include_router(router)
@@ -108,12 +114,13 @@ def _parts(settings: Settings) -> Parts:
     metrics = Metrics()
     recorder = Recorder(database, events, catalog, defaults, metrics)
     threads = settings.threads or CONCURRENCY[settings.engine]
-    runner = Runner(threads, settings.queue)
+    titling = Titling(database, catalog, lambda: runner.idle, wanted=settings.titles == "model")
+    runner = Runner(titling.run, threads, settings.queue, stirred=titling.look)
     show(metrics, runner, catalog)
     # What is unpacked is never on the disk, but reading it takes time: four times the upload is what exports come to.
     importer = Importer(database, Uploads(settings.data_dir / "imports"), 4 * settings.import_bytes)
     screens = Screens(events, settings.ping_s)
-    return Parts(settings, defaults, database, events, catalog, metrics, recorder, runner, screens, importer)
+    return Parts(settings, defaults, database, events, catalog, metrics, recorder, runner, titling, screens, importer)
 
 
 def _door_parts(parts: Parts) -> DoorParts:
@@ -164,6 +171,7 @@ def leave(parts: Parts) -> None:
     # The runs first: they leave off unended, where an engine closed under them would fail them.
     parts.importer.close()
     parts.runner.close()
+    parts.titling.close()
     parts.catalog.close()
     parts.events.close()
     parts.database.close()

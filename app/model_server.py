@@ -14,6 +14,7 @@ from app.api.keys import Keys
 from app.api.parts import Parts
 from app.database import Database
 from app.engines.catalog import CONCURRENCY, catalog_of
+from app.generation.job import Work
 from app.generation.metering import show
 from app.generation.runner import Runner
 from app.generation.steering import Steering
@@ -49,7 +50,7 @@ def _parts(settings: Settings) -> Parts:
     database = Database(settings.sqlite_url)
     upgrade(database)
     catalog = catalog_of(settings)
-    runner = Runner(settings.threads or CONCURRENCY[settings.engine], settings.queue)
+    runner = Runner(_run, settings.threads or CONCURRENCY[settings.engine], settings.queue)
     metrics = Metrics()
     show(metrics, runner, catalog)
     return Parts(
@@ -63,6 +64,10 @@ def _parts(settings: Settings) -> Parts:
         LOCAL_OWNER,
         int(time.time()),
     )
+
+
+def _run(work: Work) -> None:
+    work.run()
 
 
 @asynccontextmanager

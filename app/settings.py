@@ -131,6 +131,9 @@ class Settings(BaseModel):
     overflow: Literal["drop", "stop"] = Field(
         "drop", description="when a conversation outgrows the window: drop (the oldest turns) or stop (and say so)"
     )
+    titles: Literal["words", "model"] = Field(
+        "words", description="titles of chats: words (their first ones), or model (when it has nothing else to do)"
+    )
     message_chars: int = Field(200_000, ge=1, description="the longest message that is taken, in characters")
     body_bytes: int = Field(4_000_000, ge=1, description="the largest request that is taken, in bytes")
     import_bytes: int = Field(

@@ -15,7 +15,7 @@ def test_progress_is_shown_and_a_question_asked_meanwhile_is_answered(start_rheo
     assert rheo.health()["status"] == "loading"
     chat.ask("Patience")
     expect(chat.answer).to_have_attribute("data-state", "queued")
-    expect(chat.answer.get_by_text("Waiting for the model to load…")).to_be_visible()
+    expect(chat.answer.get_by_text("echo is loading: reading")).to_be_visible()
     expect(page.locator("#model-notice")).to_contain_text("echo is loading")
     first = percent(page)
     expect(page.locator("#model-notice")).not_to_contain_text(f", {first}\u00a0%")

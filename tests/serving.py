@@ -36,12 +36,13 @@ Script = list[Any] | dict[str, Any] | None
 
 
 def script_file(folder: Path, script: Script) -> Path | None:
-    """A script on disk: steps alone, one entry with its keys, or none for the engine's own text."""
+    """A script on disk: steps alone, one entry with its keys, all `models`, or none for the engine's own text."""
     if script is None:
         return None
     entry = {"steps": script} if isinstance(script, list) else script
     path = folder / "script.json"
-    path.write_text(json.dumps({"models": [{"id": "double", **entry}]}), encoding="utf-8")
+    models = entry.get("models") or [{"id": "double", **entry}]
+    path.write_text(json.dumps({"models": models}), encoding="utf-8")
     return path
 
 

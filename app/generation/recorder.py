@@ -128,8 +128,8 @@ class Recorder:
 
     def _tell(self, job: Job, model: ModelState) -> None:
         """Say in the answer's place why its model is not there yet."""
-        percent = round(100 * model.progress)
-        self._events.note(job.generation_id, Notice("model", percent, 100, words=_waited_for(model)))
+        percent = round(100 * model.progress) if model.state == "loading" else 0
+        self._events.note(job.generation_id, Notice("model", percent, 100, words=model.waited_for))
 
     def _answer(self, job: Job, engine: Engine, said: Said) -> Outcome:
         begun = self._begin(job, engine, said)
@@ -155,8 +155,10 @@ class Recorder:
             messages = ancestors(session, message)
             steering = self._defaults.changed_by(generation.steering)
             generation.steering = steering.kept()
-            generation.changed = changes(steering_before(session, message), generation.steering)
             before = _before(session, messages)
+            other = before is not None and before[0].model not in (None, engine.model)
+            changed = changes(steering_before(session, message), generation.steering)
+            generation.changed = ["model", *changed] if other else changed
             return Begun(steering, messages, said.part(message), before, generation.left_out)
 
     def _fit(self, job: Job, engine: Engine, begun: "Begun") -> Prompt:
@@ -265,12 +267,6 @@ def _count(generation: Generation, said: Said, tokens: Ending | None) -> None:
     if tokens is not None:
         generation.prompt_tokens = tokens.prompt_tokens
         generation.reused_tokens = tokens.reused_tokens
-
-
-def _waited_for(model: ModelState) -> str:
-    if model.state != "loading":
-        return f"Waiting for {model.label}…"
-    return f"{model.label} is loading: {model.detail}" if model.progress else f"{model.label}: {model.detail}"
 
 
 def _plain(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from app.errors import Busy
@@ -12,11 +13,18 @@ log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs jobs, at most `threads` at one time and `queue` waiting."""
+    """Does work by `run`, at most `threads` at one time and `queue` waiting.
 
-    def __init__(self, threads: int, queue: int) -> None:
+    `stirred` hears whenever something has come or ended, and may ask then whether the runner is `idle`.
+    """
+
+    def __init__(
+        self, run: Callable[[Work], None], threads: int, queue: int, *, stirred: Callable[[], None] = lambda: None
+    ) -> None:
+        self._do = run
         self._threads = threads
         self._queue = queue
+        self._stirred = stirred
         self._lock = threading.Lock()
         self._waiting: list[Work] = []
         self._running: dict[str, Work] = {}
@@ -34,7 +42,14 @@ class Runner:
                 self._waiting.append(job)
         if closed:
             self._leave(job)
+        self._stirred()
         self._start_waiting()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job waits or runs."""
+        with self._lock:
+            return not self._waiting and not self._running
 
     def cancel(self, generation_id: str, seen: int | None = None) -> bool:
         """Ask a job to end, waiting or running; whether there was one."""
@@ -99,10 +114,11 @@ class Runner:
 
     def _run(self, job: Work) -> None:
         try:
-            job.run()
+            self._do(job)
         except Exception:
             log.exception("Generation %s broke its thread", job.generation_id)
         finally:
             with self._lock:
                 self._running.pop(job.generation_id, None)
             self._start_waiting()
+            self._stirred()

@@ -153,6 +153,8 @@ def in_words(changed: Iterable[str], steering: Mapping[str, Any]) -> str:
 
 
 def _told(name: str, label: str, value: Any) -> str:
+    if name == "model":
+        return f"{value} answers"
     if name == "system":
         return "Another system prompt" if value else "No system prompt"
     if name == "stop":

@@ -37,11 +37,13 @@ def gauge(
     messages: Sequence[Message] = (),
     generations: Mapping[str, Generation] | None = None,
     draft: str = "",
+    *,
+    model: str | None = None,
 ) -> Gauge:
     """What would be sent if the draft were sent now, after these messages. Takes its time: not for the event loop."""
-    engine = parts.catalog.loaded()
+    engine = parts.catalog.loaded(model)
     if engine is None:
-        failed = parts.catalog.state().state == "failed"
+        failed = parts.catalog.state(model).state == "failed"
         return Gauge("failed", None, "") if failed else Gauge("loading", None, "Counted when the model is loaded")
     left_out = next(
         (known.left_out for row in reversed(messages) if row.text and (known := (generations or {}).get(row.id))), 0
@@ -55,24 +57,26 @@ def gauge(
     return Gauge(context.fit, context, _words(context))
 
 
-def gauge_of(parts: Parts, conversation: Conversation, draft: str = "") -> Gauge:
+def gauge_of(parts: Parts, conversation: Conversation, draft: str = "", model: str | None = None) -> Gauge:
     """The same after what is shown of a conversation."""
     with parts.database.read() as session:
         messages = transcript(session, conversation)
         generations = latest_of(session, messages)
-    return gauge(parts, conversation.steering, messages, generations, draft)
+    return gauge(parts, conversation.steering, messages, generations, draft, model=model or conversation.model)
 
 
-def check_fits(parts: Parts, owner: str, conversation_id: str, text: str, leaf: str | None) -> None:
+def check_fits(
+    parts: Parts, owner: str, conversation_id: str, text: str, leaf: str | None, *, model: str | None = None
+) -> None:
     """Raises `Invalid`, with the numbers, where a message can't be sent because of its or its conversation's length.
 
     Where the model can't be asked now that is found out later, and told in the answer's place.
     """
-    engine = parts.catalog.loaded()
-    if engine is None:
-        return
     with parts.database.read() as session:
         conversation = conversation_of(session, owner, conversation_id)
+        engine = parts.catalog.loaded(model or conversation.model)
+        if engine is None:
+            return
         steering = parts.steering.changed_by(conversation.steering)
         messages = transcript(session, conversation) if steering.overflow == "stop" or leaf is not None else []
     if leaf is not None and messages and messages[-1].id != leaf:

@@ -15,6 +15,7 @@ from app.generation.models import Generation
 from app.generation.recorder import Recorder
 from app.generation.runner import Runner
 from app.generation.steering import Steering
+from app.generation.titling import Titling
 from app.metrics import Metrics
 from app.settings import Settings
 from app.transfer.importer import Importer
@@ -34,6 +35,7 @@ class Parts:
     metrics: Metrics
     recorder: Recorder
     runner: Runner
+    titling: Titling
     screens: Screens
     importer: Importer
 

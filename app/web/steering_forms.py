@@ -11,6 +11,7 @@ from app.conversations.texts import clean
 from app.errors import Invalid
 from app.generation.steering import KNOBS, Knob, checked, escaped, honoured, unescaped
 from app.web.forms import Fields
+from app.web.model_forms import ChosenModel
 from app.web.parts import Parts, PartsOf
 
 
@@ -35,9 +36,9 @@ class SteeringForm:
     overflow: str
 
 
-def steering_form(parts: Parts, own: Mapping[str, Any] | None) -> SteeringForm:
-    """The form for what a conversation has of its own."""
-    engine = parts.catalog.loaded()
+def steering_form(parts: Parts, own: Mapping[str, Any] | None, model: str | None) -> SteeringForm:
+    """The form for what a conversation has of its own, as its model takes it."""
+    engine = parts.catalog.loaded(model)
     steering = parts.steering.changed_by(own)
     defaults = parts.steering.kept()
     knobs = [
@@ -55,7 +56,7 @@ def steering_form(parts: Parts, own: Mapping[str, Any] | None) -> SteeringForm:
     return SteeringForm(steering.system, own_system, knobs, stop, steering.overflow)
 
 
-def _posted(fields: Fields, parts: PartsOf) -> dict[str, Any]:
+def _posted(fields: Fields, parts: PartsOf, model: ChosenModel) -> dict[str, Any]:
     """What was sent with the form, as a conversation keeps it. An empty number is the default. Raises `Invalid`."""
     system = clean(fields.get("system", ""))
     if len(system) > parts.settings.message_chars:
@@ -63,7 +64,7 @@ def _posted(fields: Fields, parts: PartsOf) -> dict[str, Any]:
             f"This system prompt is {len(system):,} characters long; "
             f"at most {parts.settings.message_chars:,} can be kept."
         )
-    engine = parts.catalog.loaded()
+    engine = parts.catalog.loaded(model)
     lines = clean(fields.get("stop", "")).split("\n")
     chosen: dict[str, Any] = {
         "system": system,

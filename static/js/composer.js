@@ -113,7 +113,8 @@ let counted = standing();
 
 function standing() {
   const last = document.getElementById("messages").lastElementChild;
-  return [document.getElementById("model-state").dataset.state, last?.id, last?.dataset.state].join(" ");
+  const { model, state } = document.getElementById("model-state").dataset;
+  return [model, state, last?.id, last?.dataset.state].join(" ");
 }
 
 function count() {

@@ -168,7 +168,7 @@ def test_a_model_that_is_always_in_use_does_not_keep_another_away(bench: Bench, 
         early = use(catalog, "a")
         assert early.has.wait(5)
         other = use(catalog, "b")
-        until(lambda: catalog.state("b").detail.startswith("waiting"))
+        until(lambda: catalog.state("b").detail.startswith("waiting until"))
         late = [use(catalog, "a"), use(catalog, "a")]
         another = use(catalog, "b")
         early.leave()
@@ -226,7 +226,7 @@ def test_a_model_that_cant_be_loaded_says_so_to_all_who_wait_and_the_one_before_
         until(lambda: catalog.state().state == "ready")
         users = [use(catalog, "b") for _ in range(3)]
         for user in users:
-            with pytest.raises(Unavailable, match=f"The model b can’t be used: b {words}"):
+            with pytest.raises(Unavailable, match=f"The model b can't be used: b {words}"):
                 user.future.result(5)
         assert (catalog.state("b").state, catalog.state("b").detail) == ("failed", f"b {words}")
         until(lambda: catalog.state("a").state == "ready")
@@ -243,7 +243,7 @@ def test_who_stops_waiting_is_let_go_and_nothing_is_unloaded_for_them(bench: Ben
         busy = use(catalog, "a")
         assert busy.has.wait(5)
         waiting = use(catalog, "b")
-        until(lambda: catalog.state("b").detail.startswith("waiting"))
+        until(lambda: catalog.state("b").detail.startswith("waiting until"))
         waiting.cancelled.set()
         assert waiting.future.result(5) is None
         until(lambda: catalog.state("b").state == "unloaded")
@@ -275,7 +275,7 @@ def test_a_model_is_borrowed_only_where_it_is_there_and_nobody_waits_for_its_pla
             assert engine is catalog.loaded("a")
             assert other is None
             waiting = use(catalog, "b")
-            until(lambda: catalog.state("b").detail.startswith("waiting"))
+            until(lambda: catalog.state("b").detail.startswith("waiting until"))
             with catalog.borrow("a") as late:
                 assert late is None
         assert waiting.has.wait(5)
@@ -284,7 +284,7 @@ def test_a_model_is_borrowed_only_where_it_is_there_and_nobody_waits_for_its_pla
 def test_a_model_that_is_not_there_is_told_by_its_name(bench: Bench, use: Use) -> None:
     with opened(bench) as catalog:
         assert catalog.state("x").state == "failed"
-        with pytest.raises(Unavailable, match="The model x can’t be used: it is not among the models here"):
+        with pytest.raises(Unavailable, match="The model x can't be used: it is not among the models here"):
             use(catalog, "x").future.result(5)
 
 
@@ -340,7 +340,7 @@ def test_what_comes_into_the_folder_is_found_and_what_is_wrong_with_it_is_told(t
     until(lambda: list(states(catalog)) == ["smollm2", "new.gguf"])
     assert catalog.state("new.gguf").state == "unloaded"
     with pytest.raises(AppError, match="new"):
-        catalog._slots["new.gguf"].model.check(lambda progress: None)
+        catalog._places.slots["new.gguf"].model.check(lambda progress: None)
     (folder / "new.gguf").unlink()
     until(lambda: list(states(catalog)) == ["smollm2"])
 

@@ -18,6 +18,7 @@ from app.web.access import Owner
 from app.web.contexts import LATER, check_alone, gauge
 from app.web.failures import failure
 from app.web.forms import PostedTitle, PostedTurn
+from app.web.model_forms import ChosenModel, check_model
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
 from app.web.steering_forms import ChosenSteering, carried
@@ -45,21 +46,23 @@ def show_new_conversation(request: Request, parts: PartsOf) -> Response:
 
 @router.post("/conversations")
 def create_conversation(
-    request: Request, owner: Owner, parts: PartsOf, form: PostedTurn, chosen: ChosenSteering
+    request: Request, *, owner: Owner, parts: PartsOf, form: PostedTurn, chosen: ChosenSteering, model: ChosenModel
 ) -> Response:
     """A conversation and its first turn, in one commit: an empty conversation never exists."""
     try:
         form.check(parts.settings)
-        if (engine := parts.catalog.loaded()) is not None:
+        check_model(parts, model)
+        if (engine := parts.catalog.loaded(model)) is not None:
             check_alone(engine, parts.steering.changed_by(chosen), form.text)
     except Invalid as error:
         if by_htmx(request):
             return failure(request, error)
-        return new_conversation_page(request, parts, form.text, error, chosen)
+        return new_conversation_page(request, parts, form.text, error, chosen, model=model)
     with parts.database.write() as session:
         turn = start_conversation(session, owner, form.text, form.submission)
         if turn.fresh:
             turn.conversation.steering = chosen or None
+            turn.conversation.model = model
         generation = queue(session, turn.answer) if turn.fresh else None
     if generation is not None:
         parts.start(generation, turn.conversation)
@@ -75,7 +78,10 @@ def create_conversation(
         running=page.running,
         submission=new_submission(),
         leaf=page.leaf,
-        gauge=gauge(parts, page.conversation.steering, page.messages or (), page.generations),
+        gauge=gauge(
+            parts, page.conversation.steering, page.messages or (), page.generations, model=page.conversation.model
+        ),
+        model=page.conversation.model or "",
     )
     response.headers["HX-Push-Url"] = parts.settings.root_path + path
     return response
@@ -115,7 +121,7 @@ def change_title(
 ) -> Response:
     with parts.database.write() as session:
         conversation = conversation_of(session, owner, conversation_id)
-        conversation.title = title
+        conversation.title, conversation.own_title = title, True
     if by_htmx(request):
         return pages_of(request).partial("conversations/_renamed.html", conversation=conversation)
     return pages_of(request).see(f"/conversations/{conversation_id}")
@@ -176,7 +182,15 @@ def conversation_page(
         query=f"?{query}" if query else "",
         gauge=LATER
         if page.messages is None
-        else gauge(parts, page.conversation.steering, page.messages, page.generations, draft),
+        else gauge(
+            parts,
+            page.conversation.steering,
+            page.messages,
+            page.generations,
+            draft,
+            model=page.conversation.model,
+        ),
+        model=page.conversation.model or "",
     )
 
 
@@ -200,6 +214,8 @@ def new_conversation_page(
     draft: str = "",
     error: AppError | None = None,
     chosen: Mapping[str, Any] | None = None,
+    *,
+    model: str | None = None,
 ) -> Response:
     """The page of a chat that is not begun; with what could not be sent, and why, and how it is to be steered."""
     return _show(
@@ -213,8 +229,9 @@ def new_conversation_page(
         leaf="",
         undo=None,
         query="",
-        gauge=gauge(parts, chosen, draft=draft),
+        gauge=gauge(parts, chosen, draft=draft, model=model),
         chosen=carried(chosen or {}),
+        model=model or "",
     )
 
 

@@ -12,6 +12,7 @@ from app.web.access import Owner
 from app.web.contexts import check_fits
 from app.web.failures import failure
 from app.web.forms import Fields, PostedTurn, TurnForm
+from app.web.model_forms import ChosenModel, check_model
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
 from app.web.routes.branches import branch_shown
@@ -23,11 +24,12 @@ router = APIRouter()
 
 @router.post("/conversations/{conversation_id}/messages")
 def create_message(
-    request: Request, owner: Owner, parts: PartsOf, conversation_id: str, form: PostedTurn
+    request: Request, *, owner: Owner, parts: PartsOf, conversation_id: str, form: PostedTurn, model: ChosenModel
 ) -> Response:
     try:
         form.check(parts.settings)
-        check_fits(parts, owner, conversation_id, form.text, form.leaf)
+        check_model(parts, model)
+        check_fits(parts, owner, conversation_id, form.text, form.leaf, model=model)
     except Invalid as error:
         if by_htmx(request):
             return failure(request, error)
@@ -36,6 +38,8 @@ def create_message(
         with parts.database.write() as session:
             conversation = conversation_of(session, owner, conversation_id)
             turn = add_turn(session, conversation, form.text, form.submission, form.leaf)
+            if turn.fresh and model is not None:
+                conversation.model = model
             generation = queue(session, turn.answer) if turn.fresh else None
     except Stale as error:
         return _caught_up(request, owner, parts, conversation_id, form=form, error=error)
@@ -53,6 +57,7 @@ def create_message(
         running=page.running,
         submission=new_submission(),
         leaf=page.leaf,
+        model=page.conversation.model or "",
     )
 
 

@@ -13,6 +13,7 @@ from app.generation.queries import last_ended
 from app.web.access import Owner
 from app.web.contexts import Gauge, gauge, gauge_of
 from app.web.forms import Fields
+from app.web.model_forms import ChosenModel
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
 from app.web.routes.conversations import OwnConversation, new_conversation_page
@@ -23,7 +24,7 @@ router = APIRouter()
 
 @router.get("/conversations/{conversation_id}/steering")
 def show_steering(request: Request, parts: PartsOf, conversation: OwnConversation) -> Response:
-    return _form(request, parts, conversation.steering, conversation)
+    return _form(request, parts, conversation.steering, conversation, model=conversation.model)
 
 
 @router.post("/conversations/{conversation_id}/steering")
@@ -39,42 +40,54 @@ def change_steering(
 
 
 @router.post("/steering-form")
-def show_steering_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
+def show_steering_of_new(
+    request: Request, parts: PartsOf, chosen: ChosenSteering, model: ChosenModel, fields: Fields
+) -> Response:
     """The settings of a chat that is not begun. Its composer is sent along: only it knows what was chosen before."""
-    return _form(request, parts, chosen, None, draft=_draft(fields))
+    return _form(request, parts, chosen, None, draft=_draft(fields), model=model)
 
 
 @router.post("/steering")
-def choose_steering_of_new(request: Request, parts: PartsOf, chosen: PostedSteering, fields: Fields) -> Response:
+def choose_steering_of_new(
+    request: Request, parts: PartsOf, chosen: PostedSteering, model: ChosenModel, fields: Fields
+) -> Response:
     """Nothing is kept yet: the composer carries it to the first message."""
     if by_htmx(request):
         return pages_of(request).partial("steering/_saved.html", chosen=carried(chosen))
-    return new_conversation_page(request, parts, _draft(fields), chosen=chosen)
+    return new_conversation_page(request, parts, _draft(fields), chosen=chosen, model=model)
 
 
 @router.put("/context")
-def count_context_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
+def count_context_of_new(
+    request: Request, parts: PartsOf, chosen: ChosenSteering, model: ChosenModel, fields: Fields
+) -> Response:
     """The gauge of what would be sent as the first message. Asks only; not by GET, as a draft may be long."""
-    return _gauge(request, gauge(parts, chosen, draft=_draft(fields)))
+    return _gauge(request, gauge(parts, chosen, draft=_draft(fields), model=model))
 
 
 @router.put("/conversations/{conversation_id}/context")
-def count_context(request: Request, parts: PartsOf, conversation: OwnConversation, fields: Fields) -> Response:
+def count_context(
+    request: Request, parts: PartsOf, conversation: OwnConversation, model: ChosenModel, fields: Fields
+) -> Response:
     """The same for the next message of a conversation."""
-    return _gauge(request, gauge_of(parts, conversation, _draft(fields)), conversation)
+    return _gauge(request, gauge_of(parts, conversation, _draft(fields), model), conversation)
 
 
 @router.post("/context")
-def show_context_of_new(request: Request, parts: PartsOf, chosen: ChosenSteering, fields: Fields) -> Response:
+def show_context_of_new(
+    request: Request, parts: PartsOf, chosen: ChosenSteering, model: ChosenModel, fields: Fields
+) -> Response:
     """All that there is to know of what would be sent. Asks only; it is posted because a form can do that."""
-    return _detail(request, parts, gauge(parts, chosen, draft=_draft(fields)), chosen)
+    return _detail(request, parts, gauge(parts, chosen, draft=_draft(fields), model=model), chosen, model=model)
 
 
 @router.post("/conversations/{conversation_id}/context")
-def show_context(request: Request, parts: PartsOf, conversation: OwnConversation, fields: Fields) -> Response:
+def show_context(
+    request: Request, parts: PartsOf, conversation: OwnConversation, model: ChosenModel, fields: Fields
+) -> Response:
     """The same for the next message of a conversation."""
-    counted = gauge_of(parts, conversation, _draft(fields))
-    return _detail(request, parts, counted, conversation.steering, conversation)
+    counted = gauge_of(parts, conversation, _draft(fields), model)
+    return _detail(request, parts, counted, conversation.steering, conversation, model=model or conversation.model)
 
 
 def _draft(fields: Mapping[str, str]) -> str:
@@ -87,8 +100,11 @@ def _form(
     own: Mapping[str, Any] | None,
     conversation: Conversation | None,
     draft: str = "",
+    *,
+    model: str | None,
 ) -> Response:
-    shown: dict[str, Any] = {"form": steering_form(parts, own), "conversation": conversation, "draft": draft}
+    form = steering_form(parts, own, model)
+    shown: dict[str, Any] = {"form": form, "conversation": conversation, "draft": draft, "model": model}
     if by_htmx(request):
         return pages_of(request).partial("steering/_form.html", **shown)
     return pages_of(request).page(request, "steering/form.html", **shown)
@@ -104,8 +120,10 @@ def _detail(
     counted: Gauge,
     own: Mapping[str, Any] | None,
     conversation: Conversation | None = None,
+    *,
+    model: str | None,
 ) -> Response:
-    engine = parts.catalog.loaded()
+    engine = parts.catalog.loaded(model)
     with parts.database.read() as session:
         last = last_ended(session, conversation) if conversation is not None else None
     shown: dict[str, Any] = {

@@ -15,6 +15,7 @@ def test_health_is_ok_once_the_model_can_answer(server: Serve) -> None:
         "progress": 1.0,
         "detail": "scripted",
         "rebuilt": 0,
+        "models": [{"model": "scripted", "state": "ready", "progress": 1.0, "detail": "scripted"}],
         "version": app.__version__,
     }
     assert rheo.client.get("/ready").status_code == 200
