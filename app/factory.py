@@ -124,7 +124,6 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
         searches.router,
         shares.router,
         health.router,
-        health.page_router,
         assets.router,
     ):
         application.include_router(router)

@@ -57,6 +57,14 @@ def test_it_has_the_door_and_no_page(model: Process) -> None:
         assert client.get("/v1/models", headers={"Host": "rebind.example"}).status_code == 403
 
 
+def test_what_was_counted_can_be_read(model: Process) -> None:
+    with httpx.Client(base_url=model.url) as client:
+        ids = client.post("/tokenize", json={"messages": [{"role": "user", "content": "One two"}]}).json()["tokens"]
+        assert client.post("/detokenize", json={"tokens": ids}).json() == {"prompt": "One two"}
+        refused = client.post("/detokenize", json={"tokens": [10**6]})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "tokens")
+
+
 def test_the_page_says_which_model_it_is_and_counts_with_it(server: Serve, model: Process) -> None:
     rheo = page(server, model)
     assert rheo.client.get("/health").json()["detail"] == f"Rheo at 127.0.0.1:{model.port}"

@@ -251,5 +251,6 @@ def test_the_description_is_of_this_door_alone(rheo: Running) -> None:
         "/v1/completions",
         "/generate",
         "/tokenize",
+        "/detokenize",
         "/metrics",
     }

@@ -10,7 +10,6 @@ import app
 from app.engines.catalog import Catalog
 
 router = APIRouter()
-page_router = APIRouter()
 
 _STATUS = {"ready": "ok", "unloaded": "ok", "loading": "loading", "failed": "failed"}
 """By the state of the default. One that is out of memory, for another, is loaded when it is asked."""
