@@ -61,8 +61,8 @@ def test_what_was_counted_can_be_read(model: Process) -> None:
     with httpx.Client(base_url=model.url) as client:
         ids = client.post("/tokenize", json={"messages": [{"role": "user", "content": "One two"}]}).json()["tokens"]
         assert client.post("/detokenize", json={"tokens": ids}).json() == {"prompt": "One two"}
-        refused = client.post("/detokenize", json={"tokens": [10**6]})
-        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "tokens")
+        refused = client.post("/detokenize", json={"tokens": [-1]})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "tokens[0]")
 
 
 def test_the_page_says_which_model_it_is_and_counts_with_it(server: Serve, model: Process) -> None:

@@ -30,7 +30,8 @@ class Part:
 class Prompt:
     """What an engine is given. With `continues`, the answer goes on from the last part (an assistant's).
 
-    `token_ids`, where given, are read exactly as they are; the parts then only tell what they stand for.
+    `token_ids`, where given, are read exactly as they are; the parts then only tell what they stand for. An engine
+    that can only be given text reads the parts: the ids are what it told for them.
     With `plain`, the text of its one part is read as it stands, without a template around it: control tokens that
     are written in it are such, and the answer goes on from its end.
     """

@@ -240,7 +240,7 @@ class ScriptedEngine:
 
     def _id_of(self, token: str) -> int:
         """The id of a text token: the same in each engine that plays, as a real vocabulary has it."""
-        token_id = TEXT_BASE + zlib.crc32(token.encode("utf-8", "replace")) % 2**31
+        token_id = TEXT_BASE + zlib.crc32(token.encode("utf-8", "replace")) % (2**31 - TEXT_BASE)
         with self._lock:
             self._texts.setdefault(token_id, token)
         return token_id

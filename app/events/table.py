@@ -231,6 +231,8 @@ class TableEventLog:
                 channel.kept.append(event)
                 if event.last:
                     channel.expires_at = time.monotonic() + self._expiry_s
+                else:
+                    channel.notice = None  # it told where the run stood before this text came
         self._wake({channel for channel, _ in batch})
 
     def _wake(self, channels: Iterable[Channel]) -> None:

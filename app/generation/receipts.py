@@ -13,7 +13,7 @@ import app
 from app.conversations.models import ACTIVE, Conversation, Message
 from app.conversations.queries import message_of
 from app.database import now
-from app.engines.protocol import Engine
+from app.engines.protocol import UNKNOWN, Engine
 from app.errors import Busy, Invalid, NotFound
 from app.generation.models import Generation, Receipt, Replay
 from app.generation.steering import Steering
@@ -87,9 +87,11 @@ def keep_begin(
 
 
 def keep_end(session: Session, generation: Generation, token_ids: list[int]) -> None:
-    """Keep what a generation has made. One that never began has no receipt."""
+    """Keep what a generation has made. One that never began has no receipt, nor one whose ids nobody told."""
     receipt = session.get(Receipt, generation.id)
-    if receipt is not None:
+    if receipt is not None and UNKNOWN in token_ids:
+        session.delete(receipt)
+    elif receipt is not None:
         receipt.answer_ids = token_ids[receipt.resumed_at :]
 
 
@@ -114,7 +116,8 @@ def kept_of(session: Session, owner: str, message_id: str, generation_id: str = 
     receipt = session.get(Receipt, wanted) if wanted in runs else None
     if receipt is None:
         raise NotFound(
-            "There is no receipt of this answer: it has not begun, comes from elsewhere, or was made before receipts."
+            "There is no receipt of this answer: it has not begun, comes from elsewhere, was made before receipts, "
+            "or by a server that does not tell its tokens."
         )
     return Kept(receipt, session.get_one(Generation, wanted), message, conversation, runs)
 

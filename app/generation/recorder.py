@@ -189,9 +189,12 @@ class Recorder:
                 found.generation.left_out = context.left_out
                 # What goes on has been read before, and what it told of its beginning stays true.
                 found.generation.lost_at = lost if begun.so_far is None else found.generation.lost_at
-                steering, given = begun.steering, len(begun.so_far.token_ids or ()) if begun.so_far else 0
-                receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
-                keep_begin(session, found.generation, receipt, engine, steering)
+                if context.fit != "uncounted":
+                    given = len(begun.so_far.token_ids or ()) if begun.so_far else 0
+                    receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
+                    keep_begin(session, found.generation, receipt, engine, begun.steering)
+        if context.fit == "uncounted":
+            return context.prompt
         # Counted once, and so certain to be what the receipt says.
         return replace(context.prompt, token_ids=tuple(context.token_ids))
 

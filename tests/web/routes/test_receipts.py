@@ -5,6 +5,7 @@ from typing import Any
 
 from fastapi import Request
 from serving import Running, Serve, Turn
+from waiting import until
 
 import app
 from app.conversations.models import Message
@@ -152,7 +153,8 @@ def test_it_is_its_owners_alone_and_goes_with_its_conversation(server: Serve) ->
         assert rheo.client.get(path).status_code == 200
         assert rheo.client.get(path, headers={"who": "bob"}).status_code == 404
     rheo.client.post(f"{turn.path}/deletion")
-    assert rows(rheo) == []
+    rheo.client.post("/trash/emptying")
+    until(lambda: rows(rheo) == [])
     with rheo.parts.database.read() as session:
         assert session.query(Message).count() == 0
 
