@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,32 +16,43 @@ import pytest
 from chat import Chat
 from chromium import launch
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
-from rheo import Rheo, free_port
+from rheo import ROOT, Rheo, free_port
 
 Script = list[dict[str, Any]]
 
 
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with all tables and nothing in them: making one takes longer than starting Rheo."""
+    folder = tmp_path_factory.mktemp("database")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RHEO_")}
+    command = [sys.executable, "-m", "app", "migrate"]
+    subprocess.run(command, cwd=ROOT, env=environment | {"RHEO_DATA_DIR": str(folder)}, check=True)
+    return folder / "rheo.db"
+
+
 @pytest.fixture
-def start_rheo(tmp_path: Path) -> Iterator[Callable[..., Rheo]]:
+def start_rheo(tmp_path: Path, empty_database: Path) -> Iterator[Callable[..., Rheo]]:
     """Starts servers; `start_rheo([{...}, ...], ping_s=1)` plays a script. Stopped after the test."""
-    with starter(tmp_path) as start:
+    with starter(tmp_path, empty_database) as start:
         yield start
 
 
 @pytest.fixture(scope="module")
-def start_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Rheo]]:
+def start_shared(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[Callable[..., Rheo]]:
     """Starts servers that all tests of a module may talk with, each in conversations of its own."""
-    with starter(tmp_path_factory.mktemp("shared")) as start:
+    with starter(tmp_path_factory.mktemp("shared"), empty_database) as start:
         yield start
 
 
 @contextmanager
-def starter(under: Path) -> Iterator[Callable[..., Rheo]]:
+def starter(under: Path, empty_database: Path) -> Iterator[Callable[..., Rheo]]:
     running: list[Rheo] = []
 
     def start(script: Script | None = None, **settings: Any) -> Rheo:
         folder = under / f"rheo{len(running)}"
-        folder.mkdir()
+        (folder / "data").mkdir(mode=0o700, parents=True)
+        shutil.copy(empty_database, folder / "data")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RHEO_")}
         environment |= {"RHEO_DATA_DIR": str(folder / "data"), "HF_HUB_OFFLINE": "1"}
         if script is not None:
