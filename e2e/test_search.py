@@ -48,6 +48,7 @@ def test_hits_take_the_place_of_the_list_while_something_is_typed(rheo: Rheo, pa
 @pytest.mark.usefixtures("told")
 def test_the_page_keeps_its_address_and_its_filters(rheo: Rheo, page: Page) -> None:
     page.goto(f"{rheo.url}/search")
+    expect(page.get_by_test_id("history-search")).to_be_focused()
     page.keyboard.type("needle")
     expect(page).to_have_url(f"{rheo.url}/search?q=needle")
     page.get_by_text("Filters").click()
