@@ -86,7 +86,7 @@ class CuttingProxy:
                     self._lost.add(client)
             # One request a connection, so that what is counted is what is meant.
             head, _, body = data.partition(b"\r\n\r\n")
-            if head.startswith((b"GET ", b"POST ")):
+            if head.startswith((b"GET ", b"POST ", b"PUT ")):
                 head = head.replace(b"Connection: keep-alive", b"Connection: close")
                 return head + b"\r\n\r\n" + body
             return data
