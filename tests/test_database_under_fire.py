@@ -62,6 +62,7 @@ def read_only(rheo: Running) -> Iterator[None]:
         event.listen(engine, "checkout", allow)
 
 
+@pytest.mark.alone
 def test_e30_twenty_answers_twenty_renames_twenty_pages_and_twenty_searches_at_once(
     process: Callable[..., Process], tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def served(rheo: Running, turns: dict[str, Turn]) -> list[str]:
     return sorted(begun, key=lambda name: str(begun[name]))
 
 
+@pytest.mark.alone
 def test_owners_are_served_in_turn(server: Serve) -> None:
     rheo = server([{"sleep_s": 0.3}, "said"], access=by_header, threads=1)
     turns = {f"a{number}": send_as(rheo, "anna", f"question {number}") for number in range(5)}
@@ -45,6 +46,7 @@ def test_owners_are_served_in_turn(server: Serve) -> None:
     assert served(rheo, turns) == ["a0", "b0", "a1", "b1", "a2", "a3", "a4"]
 
 
+@pytest.mark.alone
 def test_an_owners_conversations_are_served_in_turn(server: Serve) -> None:
     rheo = server([{"sleep_s": 0.3}, "said"], threads=1)
     first = rheo.send("c0")
@@ -86,6 +88,7 @@ def small_kernel_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_server", create_small)
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("small_kernel_buffers")
 def test_a_reader_who_never_reads_slows_nobody_and_costs_little(server: Serve) -> None:
     """What such a reader does not take stays where it is kept once for all: 2 MB an answer, not 2 MB a reader."""

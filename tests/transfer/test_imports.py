@@ -341,6 +341,7 @@ def test_a_running_import_ends_with_rheo_and_keeps_what_came_in(rheo: Running) -
     database.close()
 
 
+@pytest.mark.alone
 def test_e23_a_large_export_takes_little_memory_and_shows_how_far_it_is(process: Any, tmp_path: Path) -> None:
     # As bench/imports.py does with 300 MB; what counts for memory is the one large conversation in it.
     path = tmp_path / "conversations.json"
@@ -371,6 +372,7 @@ def test_e23_a_large_export_takes_little_memory_and_shows_how_far_it_is(process:
     assert len(seen) > 1
 
 
+@pytest.mark.alone
 def test_other_people_work_while_a_large_import_runs(rheo: Running) -> None:
     many = [chat(n, *["some text " * 100] * 40) for n in range(300)]
     path = upload(rheo, as_file(many)).headers["location"]

@@ -278,6 +278,7 @@ def test_b01_a_fault_keeps_the_text_and_says_what_went_wrong(server: Serve) -> N
     assert after.text == script["stored"]
 
 
+@pytest.mark.alone
 def test_b03_a_text_without_spaces_comes_steadily(server: Serve) -> None:
     script = model_script("B03")
     rheo = server(script)
@@ -407,7 +408,8 @@ def test_a_page_that_connects_again_after_its_conversation_was_deleted_is_told_s
 @pytest.mark.parametrize("case", ["C09-img", "C09-link"])
 def test_c09_two_harmless_halves_never_make_a_live_tag(server: Serve, case: str) -> None:
     script = model_script(case)
-    rheo = server({**script, "delay_ms": 60}, pace_s=0.001)
+    # Time to come to the stream before it begins, however busy the machine is.
+    rheo = server({**script, "steps": [{"sleep_s": 0.8}, *script["steps"]], "delay_ms": 60}, pace_s=0.001)
     turn = rheo.send()
     watched = rheo.watch(turn)
     with rheo.stream(watched.connects_to or "") as stream:
