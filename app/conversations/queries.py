@@ -222,6 +222,11 @@ def _made_before(session: Session, mark: str | None) -> Turn | None:
     question = session.scalar(select(Message).where(Message.submission == mark))
     if question is None:
         return None
+    if question.deleted_at is not None:
+        # A page that Back restored sends what was deleted since: it is meant anew, and would else be lost.
+        question.submission = None
+        session.flush()
+        return None
     answer = session.scalars(select(Message).where(Message.parent_id == question.id).order_by(Message.id)).first()
     conversation = session.get_one(Conversation, question.conversation_id)
     if conversation.trashed_at is not None:

@@ -99,6 +99,13 @@ class Tree:
             path.append(step)
         return path
 
+    def through(self, message_id: str) -> list[Message]:
+        """From the beginning to this message, without what is deleted; empty where it is not known at all."""
+        message = self._messages.get(message_id)
+        if message is None:
+            return []
+        return [*self.ancestors(message), *([message] if message.deleted_at is None else [])]
+
     def ancestors(self, message: Message) -> list[Message]:
         """The messages from the beginning to the one that this follows, without what is deleted."""
         return [above for above in self._upwards(message) if above.deleted_at is None][::-1]

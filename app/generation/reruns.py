@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from app.conversations.models import Conversation, Message
 from app.conversations.queries import add_turn, conversation_of, start_conversation
 from app.conversations.tree import tree_of
 from app.database import Database
-from app.errors import AppError, Invalid, NotFound
+from app.errors import AppError, Invalid, NotFound, Stale
 from app.generation.job import Job, Record, Recording
 from app.generation.models import Generation, Rerun
 from app.generation.queries import queue
@@ -93,7 +93,7 @@ def begin(session: Session, owner: str, source_id: str, through: str | None, mod
     `through` is a message of the branch that is meant; None: what is shown. Raises `Invalid` where nothing is asked.
     """
     source = conversation_of(session, owner, source_id)
-    path = tree_of(session, source.id).path(through)
+    path = branch_meant(session, source, through)
     questions = _questions(path)
     if not questions:
         raise Invalid("There is no question in this conversation that could be asked again.")
@@ -106,11 +106,22 @@ def begin(session: Session, owner: str, source_id: str, through: str | None, mod
     return rerun, queue(session, turn.answer)
 
 
+def branch_meant(session: Session, source: Conversation, through: str | None) -> list[Message]:
+    """The branch with a message, or what is shown. Raises `Stale` where that is deleted: no other one is meant."""
+    tree = tree_of(session, source.id)
+    if through is not None and through not in tree:
+        raise Stale("What you see has been deleted in another place. Load the page of the conversation again.")
+    return tree.path(through)
+
+
 def reruns_of(session: Session, owner: str, conversation_id: str) -> Sequence[Conversation]:
-    """The reruns of a conversation, the newest first; of one that is a rerun also itself."""
+    """The reruns of a conversation, the newest first; of one that is a rerun also itself. No side is in the trash."""
+    source = aliased(Conversation)
     return session.scalars(
         select(Conversation)
         .join(Rerun, Rerun.conversation_id == Conversation.id)
+        .join(source, source.id == Rerun.source_id)
+        .where(Conversation.trashed_at.is_(None), source.trashed_at.is_(None))
         .where(or_(Rerun.source_id == conversation_id, Conversation.id == conversation_id))
         .where(Conversation.owner == owner)
         .order_by(Rerun.created_at.desc())
@@ -124,8 +135,8 @@ def beside(session: Session, owner: str, conversation_id: str) -> Beside:
     if rerun is None:
         raise NotFound("This conversation was not run beside another one.")
     source = conversation_of(session, owner, rerun.source_id)
-    old = tree_of(session, source.id).path(rerun.leaf_id)
-    new = _answers(tree_of(session, conversation.id).path(rerun.answer_id))
+    old = tree_of(session, source.id).through(rerun.leaf_id)
+    new = _answers(tree_of(session, conversation.id).through(rerun.answer_id))
     earlier = _answers(old)
     pairs = [
         Pair(question, earlier.get(place), new.get(place) if place < rerun.asked else None)
@@ -136,7 +147,8 @@ def beside(session: Session, owner: str, conversation_id: str) -> Beside:
 
 def _next(session: Session, rerun: Rerun, answer: Message | None) -> tuple[Generation, Conversation] | None:
     """What is to answer the next question; None where the rerun is over."""
-    questions = _questions(tree_of(session, rerun.source_id).path(rerun.leaf_id))
+    # Neither what was asked there later, nor another branch where this one is deleted.
+    questions = _questions(tree_of(session, rerun.source_id).through(rerun.leaf_id))
     if answer is None or answer.state != "finished":
         rerun.state = "stopped"
         return None

@@ -9,10 +9,9 @@ from starlette.responses import Response
 
 from app.conversations.models import Message
 from app.conversations.queries import conversation_of
-from app.conversations.tree import tree_of
 from app.errors import Invalid
 from app.generation.queries import latest_of
-from app.generation.reruns import Beside, begin, beside, reruns_of
+from app.generation.reruns import Beside, begin, beside, branch_meant, reruns_of
 from app.rendering.differences import LARGEST, Difference, differences
 from app.web.access import Owner
 from app.web.forms import Fields
@@ -38,7 +37,7 @@ def show_reruns(request: Request, owner: Owner, parts: PartsOf, conversation_id:
     """Choose another model; and what was run before."""
     with parts.database.read() as session:
         conversation = conversation_of(session, owner, conversation_id)
-        path = tree_of(session, conversation.id).path(message or None)
+        path = branch_meant(session, conversation, message or None)
         earlier = reruns_of(session, owner, conversation.id)
     answered = [row.model for row in path if row.role == "assistant" and row.model]
     return pages_of(request).page(

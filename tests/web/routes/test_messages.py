@@ -72,6 +72,21 @@ def test_answers_of_several_conversations_run_at_the_same_time(server: Serve) ->
         turn.running("word")
 
 
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_what_was_deleted_since_it_was_sent_can_be_sent_by_the_same_form(
+    server: Serve, headers: dict[str, str]
+) -> None:
+    rheo = server(["Hello"])
+    first = rheo.send()
+    first.ended()
+    for to in (f"{first.path}/messages", "/conversations"):
+        for kept in (1, 2):
+            post(rheo, to, f"Sent to {to}", **headers)
+            mine = [row for row in rheo.messages() if row.text == f"Sent to {to}"]
+            assert [row.deleted_at is None for row in mine] == [False] * (kept - 1) + [True]
+            rheo.client.post(f"/messages/{mine[-1].id}/deletion")
+
+
 def test_d09_the_same_form_sent_twice_is_one_turn(server: Serve) -> None:
     rheo = server(LASTING)
     began = threading.Barrier(2)

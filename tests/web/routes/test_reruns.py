@@ -128,3 +128,43 @@ def test_what_can_not_be_run_is_refused(server: Serve) -> None:
     for path in ("/conversations/unknown/reruns", f"/reruns/{turn.conversation_id}", "/reruns/unknown"):
         assert rheo.client.get(path).status_code == 404
     assert rheo.client.post("/conversations/unknown/reruns", data={"model": "slow"}).status_code == 404
+
+
+def test_what_is_asked_later_in_the_first_one_is_not_asked_again(server: Serve) -> None:
+    rheo = server(TWO)
+    turn = asked(rheo)
+    shown = start(turn, "maker/other")
+    over(turn)
+    rheo.send("Later?", turn.conversation_id).ended()
+    rows = rheo.page(shown).test_id("rerun-rows")
+    assert [row.all("h2")[0].text for row in rows.test_ids("rerun-row")] == QUESTIONS
+    assert "All 3 questions are answered." in rows.text
+
+
+def test_a_branch_that_is_deleted_is_not_taken_for_another_one(server: Serve) -> None:
+    rheo = server({"models": [{"id": "plain", "steps": ["So."]}, {"id": "late", "steps": [{"sleep_s": 1}, "So."]}]})
+    turn = asked(rheo)
+    second = next(row for row in rheo.messages() if row.text == "Second?")
+    rheo.client.post(f"/messages/{second.id}/revision", data={"text": "Otherwise?", "submission": "other"})
+    until(lambda: not any(row.active for row in rheo.messages()))
+    shown = start(turn, "late", message=turn.answer_id)
+    rheo.client.post(f"/messages/{second.id}/deletion")
+    rerun = over(turn)
+    assert "Otherwise?" not in [row.text for row in rheo.messages() if row.conversation_id == rerun.conversation_id]
+    assert [row.all("h2")[0].text for row in rheo.page(shown).test_ids("rerun-row")] == QUESTIONS[:1]
+    # Nor where it is to be run once more.
+    assert rheo.client.get(f"{turn.path}/reruns?message={turn.answer_id}").status_code == 409
+    refused = rheo.client.post(f"{turn.path}/reruns", data={"model": "late", "message": turn.answer_id})
+    assert refused.status_code == 409
+
+
+def test_what_is_in_the_trash_is_not_listed(server: Serve) -> None:
+    rheo = server(TWO)
+    turn = asked(rheo)
+    shown = start(turn, "maker/other")
+    made = f"/conversations/{over(turn).conversation_id}"
+    for gone, left in ((made, turn.path), (turn.path, made)):
+        rheo.client.post(f"{gone}/deletion")
+        assert shown not in {link["href"] for link in rheo.page(f"{left}/reruns").all("a")}
+        rheo.client.post("/selection", data={"act": "restore", "conversation": gone.rpartition("/")[2]})
+        assert shown in {link["href"] for link in rheo.page(f"{left}/reruns").all("a")}
