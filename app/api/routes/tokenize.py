@@ -19,6 +19,7 @@ router = APIRouter()
 @router.post("/tokenize", operation_id="tokenize")
 def tokenize(parts: PartsOf, body: TokenizeRequest) -> dict[str, Any]:
     """The exact ids that the model would be given. Only a model that is in memory can tell."""
+    body.check()
     with _engine(parts, body.model) as engine:
         ids = engine.encode(_prompt(body, engine))
         return {"tokens": ids, "count": len(ids), "max_model_len": engine.context_window}
