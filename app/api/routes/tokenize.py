@@ -30,9 +30,12 @@ def detokenize(parts: PartsOf, body: DetokenizeRequest) -> dict[str, Any]:
     """The text of ids as the model reads it, its control tokens written out."""
     with _engine(parts, body.model) as engine:
         try:
-            return {"prompt": engine.decode(body.tokens)}
+            text = engine.decode(body.tokens)
         except (LookupError, OverflowError, ValueError, TypeError) as error:
             raise Unusable("These ids are not of this model.", "tokens") from error
+        if body.tokens and not text:
+            raise Unavailable("The server of this model doesn't tell what its tokens stand for.")
+        return {"prompt": text}
 
 
 @contextmanager
