@@ -173,6 +173,23 @@ def test_a_server_that_cannot_go_on_leaves_the_answer_to_be_tried_again(server: 
         assert "can't go on with an answer that is begun" in (answer.error or "")
 
 
+def test_a_model_that_is_loaded_there_when_it_is_asked_can_be_asked(server: Serve, begin: Begin) -> None:
+    far, _ = begin({"models": [SLOW, {"id": "second", "steps": ["Here."]}, {"id": "third", "steps": ["There."]}]})
+    rheo = page(server, far)
+    body = {"model": "second", "messages": [{"role": "user", "content": "Hello?"}]}
+    answer = rheo.client.post("/v1/chat/completions", json=body)
+    assert answer.json()["choices"][0]["message"]["content"] == "Here."
+    assert rheo.send(model="third").ended().text == "There."
+
+
+def test_where_a_server_tells_no_texts_of_tokens_none_is_made_up(server: Serve) -> None:
+    with model_server(kind="openai") as far:
+        rheo = server(None, engine="remote", remote_url=(far.url,))
+        rheo.ready()
+        refused = rheo.client.post("/detokenize", json={"tokens": [1]})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "unavailable")
+
+
 def test_f04_what_a_server_says_in_the_middle_stands_in_the_bubble(server: Serve) -> None:
     fault = {"send": {"error": {"message": "out of memory"}}, "last": True}
     with model_server(steps=[*WORDS[:3], fault]) as far:

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from app.bugs import Bugs
+from app.conversations.texts import storable
 from app.errors import AppError, Invalid, TooLong
 
 _REQUEST, _SERVER = "invalid_request_error", "server_error"
@@ -24,6 +25,7 @@ _KINDS: dict[int, tuple[str, str | None]] = {
     503: (_SERVER, "unavailable"),
     504: (_SERVER, "timeout"),
 }
+UNREADABLE = "The body is no JSON that can be read."
 _RETRY_AFTER = {429: "1", 503: "2"}
 
 
@@ -59,7 +61,8 @@ def body(error: AppError) -> dict[str, Any]:
         code, param = "context_length_exceeded", "messages"
     elif isinstance(error, Unusable):
         code, param = error.code or code, error.param
-    return {"error": {"message": error.words, "type": kind, "param": param, "code": code}}
+    # Words of callers and of other servers are in it: half a character can't be sent.
+    return {"error": {"message": storable(error.words), "type": kind, "param": param, "code": code}}
 
 
 def refusal(error: AppError) -> Response:
@@ -84,6 +87,10 @@ def install(door: FastAPI) -> None:
 
     async def http_error(_request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if isinstance(error.__cause__, AppError):
+            return refusal(error.__cause__)  # what was raised while the body came
+        if error.status_code == 400:
+            return refusal(Unusable(UNREADABLE, None))
         words = {404: "There is nothing at this address.", 405: "That can't be done here."}
         told = AppError(words.get(error.status_code, str(error.detail)))
         told.status = error.status_code
@@ -103,8 +110,12 @@ def _status(error: AppError) -> int:
 def _unusable(errors: Sequence[Any]) -> Unusable:
     first = errors[0]
     if first["type"] == "json_invalid":
-        return Unusable("The body is no JSON that can be read.", None)
+        return Unusable(UNREADABLE, None)
     param = _name_of(first["loc"][1:])
+    if first["type"].startswith("string_") and isinstance(first["input"], list):
+        # It may be a text or a list: what is wrong with the list is told second.
+        field = first["loc"][:2]
+        first = next((error for error in errors[1:] if error["loc"][:2] == field), first)
     where = param or "The body"
     return Unusable(f"{where}: {first['msg'].removeprefix('Value error, ')}.", param)
 

@@ -1,6 +1,6 @@
 """What programs send: the fields that are honoured, and those that can't be."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -51,6 +51,14 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
     "guided_choice": (),
     "guided_grammar": (),
     "structured_outputs": (),
+    # These are honoured at some addresses, which name them among their fields.
+    "n": (1,),
+    "logprobs": (),
+    "max_completion_tokens": (),
+    "store": (),
+    "continue_final_message": (),
+    "reasoning_format": ("auto", "deepseek"),
+    "return_token_ids": (),
 }
 """Fields that would change the answer and can't be honoured, with the values by which they change nothing."""
 
@@ -60,10 +68,12 @@ class Body(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
+    refused: ClassVar[Mapping[str, tuple[Any, ...]]] = _REFUSED
+
     def check(self) -> None:
         """Raises `Unusable` for a field that can't be honoured."""
         for name, value in (self.model_extra or {}).items():
-            if name in _REFUSED and value not in _NOTHING and value not in _REFUSED[name]:
+            if name in self.refused and value not in _NOTHING and value not in self.refused[name]:
                 raise Unusable(f"{name} can't be honoured here. Leave it out.", name)
 
 
@@ -200,7 +210,11 @@ class GenerateRequest(Options):
 
 
 class TokenizeRequest(Body):
-    """The body of `POST /tokenize`: messages, or a text as it stands."""
+    """The body of `POST /tokenize`: messages, or a text as it stands. Only what would change these is refused."""
+
+    refused: ClassVar[Mapping[str, tuple[Any, ...]]] = dict.fromkeys(
+        ("tools", "functions", "chat_template", "chat_template_kwargs", "documents"), ()
+    )
 
     model: str | None = None
     messages: Annotated[list[ChatMessage], Field(min_length=1)] | None = None

@@ -148,6 +148,54 @@ def test_a_message_that_can_not_be_taken_is_named(rheo: Running, message: dict[s
     assert error_of(response)["param"] == param
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/generate", {"text": "hi", "n": 3}, "n"),
+        ("/generate", {"text": "hi", "max_completion_tokens": 1}, "max_completion_tokens"),
+        ("/generate", {"text": "hi", "logprobs": True}, "logprobs"),
+        ("/generate", {"text": "hi", "store": True}, "store"),
+        ("/v1/completions", {"prompt": "hi", "max_completion_tokens": 1}, "max_completion_tokens"),
+        ("/v1/completions", {"prompt": "hi", "store": True}, "store"),
+        ("/tokenize", {"messages": HI, "tools": [{"type": "function"}]}, "tools"),
+        ("/tokenize", {"messages": HI, "chat_template_kwargs": {"enable_thinking": False}}, "chat_template_kwargs"),
+    ],
+    ids=str,
+)
+def test_what_is_honoured_only_elsewhere_is_refused_too(
+    rheo: Running, path: str, body: dict[str, Any], param: str
+) -> None:
+    response = post(rheo, body, path)
+    assert response.status_code == 400, response.text
+    assert error_of(response)["param"] == param
+
+
+def test_what_changes_nothing_there_is_taken(rheo: Running) -> None:
+    assert post(rheo, {"text": "hi", "n": 1, "stream": True, "store": False}, "/generate").status_code == 200
+    assert post(rheo, {"messages": HI, "max_completion_tokens": 5, "n": 2}, "/tokenize").status_code == 200
+
+
+@pytest.mark.parametrize(("stop", "words"), [(["x"] * 17, "at most 16"), ([""], "at least 1"), (7, "valid string")])
+def test_of_a_text_or_a_list_what_is_wrong_with_the_one_that_was_sent_is_told(
+    rheo: Running, stop: Any, words: str
+) -> None:
+    assert words in error_of(post(rheo, {"stop": stop}))["message"]
+
+
+def test_what_is_no_character_is_refused_in_words_that_can_be_sent(rheo: Running) -> None:
+    body = '{"messages": [{"role": "user", "content": [{"type": "odd\\ud800"}]}]}'
+    response = rheo.client.post(CHAT, content=body)
+    assert (response.status_code, error_of(response)["param"]) == (400, "messages[0].content")
+
+
+def test_a_body_that_grows_too_large_is_told_so_and_what_is_no_text_too(server: Serve) -> None:
+    rheo = server(SCRIPT, body_bytes=10_000)
+    response = rheo.client.post(CHAT, content=iter([b"x" * 8000, b"x" * 8000]))
+    assert (response.status_code, error_of(response)["code"]) == (413, "request_too_large")
+    response = rheo.client.post(CHAT, content=b'{"messages": "\xff"}')
+    assert (response.status_code, error_of(response)["message"]) == (400, "The body is no JSON that can be read.")
+
+
 def test_a_body_is_json_whatever_it_is_called(rheo: Running) -> None:
     for name in ("application/x-www-form-urlencoded", "text/plain", ""):
         response = rheo.client.post("/generate", content='{"text": "hi"}', headers={"Content-Type": name})

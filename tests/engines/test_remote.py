@@ -174,6 +174,13 @@ def test_f04_an_error_in_the_middle_is_told_in_the_servers_words(begin: Begin) -
         outputs(begin(server))
 
 
+@pytest.mark.parametrize("delta", [{"content": 5}, {"content": ["a"]}, {"reasoning_content": {"a": 1}}], ids=str)
+def test_what_is_no_text_is_no_answer(begin: Begin, delta: dict[str, Any]) -> None:
+    odd = {"send": {"choices": [{"index": 0, "delta": delta}]}, "last": True}
+    with model_server(steps=[odd]) as server, pytest.raises(Unavailable, match="something that is no answer"):
+        outputs(begin(server))
+
+
 def test_a_stream_that_ends_without_a_word_of_it_is_no_answer(begin: Begin) -> None:
     with model_server(steps=WORDS[:3], reasons=False, kind="openai") as server, pytest.raises(Unavailable) as fault:
         outputs(begin(server))

@@ -19,6 +19,7 @@ router = APIRouter()
 @router.post("/tokenize", operation_id="tokenize")
 def tokenize(parts: PartsOf, body: TokenizeRequest) -> dict[str, Any]:
     """The exact ids that the model would be given. Only a model that is in memory can tell."""
+    body.check()
     with _engine(parts, body.model) as engine:
         ids = engine.encode(_prompt(body, engine))
         return {"tokens": ids, "count": len(ids), "max_model_len": engine.context_window}
@@ -29,9 +30,12 @@ def detokenize(parts: PartsOf, body: DetokenizeRequest) -> dict[str, Any]:
     """The text of ids as the model reads it, its control tokens written out."""
     with _engine(parts, body.model) as engine:
         try:
-            return {"prompt": engine.decode(body.tokens)}
+            text = engine.decode(body.tokens)
         except (LookupError, OverflowError, ValueError, TypeError) as error:
             raise Unusable("These ids are not of this model.", "tokens") from error
+        if body.tokens and not text:
+            raise Unavailable("The server of this model doesn't tell what its tokens stand for.")
+        return {"prompt": text}
 
 
 @contextmanager

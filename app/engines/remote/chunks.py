@@ -51,8 +51,8 @@ def chunk_of(data: str) -> Chunk | None:
     delta = choice.get("delta") or {}
     ids = choice.get("token_ids")
     return Chunk(
-        text=delta.get("content") or choice.get("text") or "",
-        thought=delta.get("reasoning_content") or delta.get("reasoning") or "",
+        text=_text(delta.get("content") or choice.get("text")),
+        thought=_text(delta.get("reasoning_content") or delta.get("reasoning")),
         ids=tuple(ids) if isinstance(ids, list) else None,
         logprobs=_logprobs(choice.get("logprobs")),
         reason=("length" if finish == "length" else "stop") if finish else None,
@@ -106,6 +106,12 @@ def _usage(told: Any) -> Usage | None:
     details = told.get("prompt_tokens_details")
     reused = details.get("cached_tokens") if isinstance(details, dict) else 0
     return Usage(_count(told.get("prompt_tokens")), _count(reused), _count(told.get("completion_tokens")))
+
+
+def _text(value: Any) -> str:
+    if value and not isinstance(value, str):
+        raise TypeError("no text")
+    return value or ""
 
 
 def _count(value: Any) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 from app.engines.protocol import Prompt
 from app.engines.remote.addresses import Address
 from app.engines.remote.bodies import messages, text_of
+from app.engines.remote.faults import Unreachable
 from app.engines.remote.network import Network
-from app.errors import NotFound, Uncounted
+from app.errors import NotFound, Unavailable, Uncounted
 
 KEPT = 8
 """Prompts whose ids are remembered: the same is asked for before it is sent, when it is, and to tell what changed."""
@@ -65,5 +66,10 @@ class Counting:
             raise unknown
         try:
             return self._network.ask(address.name, "POST", f"{address.url}/{what}", body)
+        except Unreachable:
+            raise
         except NotFound as error:
             raise unknown from error
+        except Unavailable as error:
+            # A Rheo tells nothing of a model that it loads only when that is asked to answer.
+            raise Uncounted(error.words) from error
