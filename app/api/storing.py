@@ -11,7 +11,9 @@ from app.conversations.titles import title_of
 from app.database import now
 from app.engines.protocol import Part
 from app.errors import AppError
+from app.generation.completion import Assignment
 from app.generation.models import Generation
+from app.generation.steering import LARGEST_SEED, MOST_TOP_K
 
 
 def keep(
@@ -32,7 +34,7 @@ def keep(
     continued = said.pop() if prompt.continues else None
     conversation.title = title_of(next((part.text for part in said if part.role == "user"), "")) or "Untitled"
     conversation.model = request.model
-    conversation.steering = {"system": system, **_steering(request)}
+    conversation.steering = {"system": system, **_steering(request, assignment)}
     session.add(conversation)
     session.flush()
     last = None
@@ -87,12 +89,16 @@ def _text(said: Delta) -> str:
     return f"<think>\n{said.reasoning.strip()}\n</think>\n\n{said.content}"
 
 
-def _steering(request: ChatRequest) -> dict[str, object]:
+def _steering(request: ChatRequest, assignment: Assignment) -> dict[str, object]:
     """What was asked otherwise than the settings say, so that the conversation goes on in the same way."""
+    # A seed that could not be used was only a wish here; a page would refuse to go on with it.
+    usable = assignment.sampling.seed is not None and 0 <= (request.seed or 0) <= LARGEST_SEED
     asked: dict[str, object] = {
         "temperature": request.temperature,
         "top_p": request.top_p,
-        "seed": request.seed,
+        "top_k": None if request.top_k is None else min(max(request.top_k, 0), MOST_TOP_K),
+        "repetition_penalty": request.repetition_penalty,
+        "seed": request.seed if usable else None,
         "stop": list(request.stops) if request.stops else None,
     }
     return {name: value for name, value in asked.items() if value is not None}

@@ -13,6 +13,8 @@ Overflow = Literal["drop", "stop"]
 OVERFLOWS: tuple[Overflow, ...] = ("drop", "stop")
 MOST_STOPS = 16
 LONGEST_STOP = 200
+MOST_TOP_K = 2**31 - 1
+LARGEST_SEED = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,16 @@ class Knob:
 KNOBS = (
     Knob("temperature", "Temperature", "How freely the model chooses. 0 always takes the likeliest.", 0, 5),
     Knob("top_p", "Top-p", "The share of likeliest tokens that it chooses from. 1: all.", 0, 1),
-    Knob("top_k", "Top-k", "How many of the likeliest tokens it chooses from. 0: all.", 0, 2**31 - 1, whole=True),
+    Knob("top_k", "Top-k", "How many of the likeliest tokens it chooses from. 0: all.", 0, MOST_TOP_K, whole=True),
     Knob("repetition_penalty", "Repetition penalty", "Above 1: the less of what was there before. 1: off.", 0.1, 10),
     Knob("max_tokens", "Longest answer", "In tokens.", 1, 2**31 - 1, whole=True),
     Knob(
-        "seed", "Seed", "The same seed gives the same answer again. Empty: another each time.", 0, 2**53, whole=True
+        "seed",
+        "Seed",
+        "The same seed gives the same answer again. Empty: another each time.",
+        0,
+        LARGEST_SEED,
+        whole=True,
     ),
 )
 MARKED = ("system", *(knob.name for knob in KNOBS), "stop")

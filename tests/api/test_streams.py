@@ -265,6 +265,14 @@ def test_what_is_to_be_kept_becomes_a_conversation(rheo: Running) -> None:
     assert rheo.send("And then?", kept.id).ended().state == "finished"
 
 
+def test_what_is_kept_can_be_gone_on_with_whatever_was_asked(rheo: Running) -> None:
+    asked = {"seed": 2**64 - 1, "top_k": 7, "temperature": 5, "top_p": 0}
+    assert ask(rheo, "kept", store=True, **asked).status_code == 200
+    kept = rheo.conversations()[-1]
+    assert kept.steering == {"system": "", "temperature": 5, "top_p": 0, "top_k": 7}
+    assert rheo.send("And then?", kept.id).ended().error is None
+
+
 def test_what_is_to_be_kept_is_kept_when_its_caller_leaves_or_the_model_fails(rheo: Running) -> None:
     before = len(rheo.messages())
     leaving(rheo, {"messages": HI, "stream": True, "store": True}, b"word")
