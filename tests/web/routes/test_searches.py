@@ -351,3 +351,18 @@ def test_nothing_of_a_conversation_stays_in_the_index_when_it_is_gone(server: Se
     with rheo.parts.database.read() as session:
         for table in ("search_entries", "search_changes", "search_index WHERE search_index MATCH 'needle'"):
             assert session.connection().exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0, table
+
+
+def test_the_page_is_there_while_another_model_has_the_memory(server: Serve) -> None:
+    rheo = server({"models": [{"id": "first", "steps": ["One."]}, {"id": "second", "steps": ["Two."]}]})
+    rheo.ready()
+    rheo.send("Which one?", model="second").ended()
+    assert looked_for(rheo, "which").test_id("model-state")["data-state"] == "unloaded"
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Apia", "Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_the_ends_of_the_calendar_are_days_or_words(shared: Running, zone: str, day: str) -> None:
+    for name in ("after", "before"):
+        there = {"Cookie": f"rheo_zone={zone}"}
+        assert shared.client.get("/search", params={"q": f"{name}:{day}"}, headers=there).status_code == 200
