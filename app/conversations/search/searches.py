@@ -6,7 +6,7 @@ Typed text means itself. Only a word that names a filter and one of its values i
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from app.conversations.search.folding import fold
@@ -143,7 +143,9 @@ def _day(value: str, zone: tzinfo | None) -> datetime | None:
         return None
     try:
         day = datetime(int(read[1]), int(read[2] or 1), int(read[3] or 1))
-        return day.replace(tzinfo=zone) if zone else day.astimezone()
+        there = day.replace(tzinfo=zone) if zone else day.astimezone()
+        there.astimezone(UTC)  # at the ends of the calendar a day may be none elsewhere, and is kept nowhere
+        return there
     except (ValueError, OverflowError):
         return None
 

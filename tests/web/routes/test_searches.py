@@ -351,3 +351,31 @@ def test_nothing_of_a_conversation_stays_in_the_index_when_it_is_gone(server: Se
     with rheo.parts.database.read() as session:
         for table in ("search_entries", "search_changes", "search_index WHERE search_index MATCH 'needle'"):
             assert session.connection().exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0, table
+
+
+def test_the_page_is_there_while_no_model_is_in_memory(server: Serve) -> None:
+    rheo = server({"models": [{"id": "first", "steps": ["One."]}, {"id": "second", "steps": ["Two."]}]})
+    rheo.ready()
+    rheo.client.post("/models/unloading", data={"model": "first"})
+    assert looked_for(rheo, "which").test_id("model-state")["data-state"] == "unloaded"
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Apia", "Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_the_ends_of_the_calendar_are_days_or_words(shared: Running, zone: str, day: str) -> None:
+    for name in ("after", "before"):
+        response = shared.client.get(
+            "/search", params={"q": f"{name}:{day}"}, headers={"Cookie": f"rheo_zone={zone}"}
+        )
+        assert response.status_code == 200
+
+
+def test_a_title_leads_to_the_first_message_that_is_not_deleted(server: Serve) -> None:
+    rheo = server(SCRIPT)
+    turn = rheo.send("Wombats?")
+    turn.ended()
+    rheo.client.post(f"/conversations/{turn.conversation_id}/title", data={"title": "Marsupials"})
+    rheo.client.post(f"/messages/{turn.question_id}/revision", data={"text": "Quolls?", "submission": "other"})
+    rheo.client.post(f"/messages/{turn.question_id}/deletion")
+    left = next(row for row in rheo.messages() if row.text == "Quolls?")
+    assert hits(rheo, "marsupials") == [left.id]
