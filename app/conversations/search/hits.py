@@ -123,7 +123,7 @@ def _begin(session: Session, found: Found) -> None:
     if not named:
         return
     asked = select(Message.conversation_id, func.min(Message.id)).where(
-        Message.conversation_id.in_([group.conversation_id for group in named])
+        Message.conversation_id.in_([group.conversation_id for group in named]), Message.deleted_at.is_(None)
     )
     rows = session.execute(asked.group_by(Message.conversation_id))
     begins = {conversation_id: message_id for conversation_id, message_id in rows}  # noqa: C416  (rows are no pairs)

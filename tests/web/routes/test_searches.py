@@ -353,10 +353,10 @@ def test_nothing_of_a_conversation_stays_in_the_index_when_it_is_gone(server: Se
             assert session.connection().exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0, table
 
 
-def test_the_page_is_there_while_another_model_has_the_memory(server: Serve) -> None:
+def test_the_page_is_there_while_no_model_is_in_memory(server: Serve) -> None:
     rheo = server({"models": [{"id": "first", "steps": ["One."]}, {"id": "second", "steps": ["Two."]}]})
     rheo.ready()
-    rheo.send("Which one?", model="second").ended()
+    rheo.client.post("/models/unloading", data={"model": "first"})
     assert looked_for(rheo, "which").test_id("model-state")["data-state"] == "unloaded"
 
 
@@ -364,5 +364,18 @@ def test_the_page_is_there_while_another_model_has_the_memory(server: Serve) -> 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
 def test_the_ends_of_the_calendar_are_days_or_words(shared: Running, zone: str, day: str) -> None:
     for name in ("after", "before"):
-        there = {"Cookie": f"rheo_zone={zone}"}
-        assert shared.client.get("/search", params={"q": f"{name}:{day}"}, headers=there).status_code == 200
+        response = shared.client.get(
+            "/search", params={"q": f"{name}:{day}"}, headers={"Cookie": f"rheo_zone={zone}"}
+        )
+        assert response.status_code == 200
+
+
+def test_a_title_leads_to_the_first_message_that_is_not_deleted(server: Serve) -> None:
+    rheo = server(SCRIPT)
+    turn = rheo.send("Wombats?")
+    turn.ended()
+    rheo.client.post(f"/conversations/{turn.conversation_id}/title", data={"title": "Marsupials"})
+    rheo.client.post(f"/messages/{turn.question_id}/revision", data={"text": "Quolls?", "submission": "other"})
+    rheo.client.post(f"/messages/{turn.question_id}/deletion")
+    left = next(row for row in rheo.messages() if row.text == "Quolls?")
+    assert hits(rheo, "marsupials") == [left.id]
