@@ -287,6 +287,29 @@ def test_a_failure_and_a_stop_are_told(start_rheo, chat: Chat, page: Page) -> No
     assert " ".join(page.evaluate("told")) == "Answering. A sentence. And half a Stopped."
 
 
+def test_an_answer_that_comes_with_its_first_words_is_read_from_its_beginning(
+    start_rheo, chat: Chat, page: Page
+) -> None:
+    rheo: Rheo = start_rheo([{"id": "stalls", "steps": ["A sentence. ", "And half a", {"sleep_s": 100}]}])
+    chat.open(rheo.url).ask("Go")
+    chat.wait_for_text("half")
+    chat.stop.click()
+    chat.wait("stopped")
+    expect(page.locator("#announcer")).to_contain_text("Stopped.")
+    # A turn that was sent elsewhere comes to the open page with what was said of its answer meanwhile.
+    page.request.post(f"{page.url}/messages", form={"text": "Again", "submission": "elsewhere"})
+    while page.request.get(page.url).text().count("half") < 2:
+        page.wait_for_timeout(50)
+    page.locator("#announcer").evaluate("(region) => region.replaceChildren()")
+    page.evaluate(RECORD)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(chat.answers).to_have_count(2)
+    chat.stop.click()
+    chat.wait("stopped")
+    expect(page.locator("#announcer")).to_contain_text("Stopped.")
+    assert " ".join(page.evaluate("told")) == "Answering. A sentence. And half a Stopped."
+
+
 def test_the_main_controls_are_reached_by_tab_in_their_order_and_show_the_focus(
     rheo: Rheo, chat: Chat, page: Page
 ) -> None:

@@ -56,11 +56,12 @@ function after(text, count) {
   return text.slice(letter.lastIndex);
 }
 
-function meet(bubble) {
+// What an answer says already when its page opens is there to be read; one that comes to an open page is new.
+function meet(bubble, known = "") {
   if (bubble.dataset?.role !== "assistant") return;
   if (bubble.hasAttribute("aria-busy")) {
     if (said.has(bubble.id)) return;
-    said.set(bubble.id, letters(textOf(bubble)));
+    said.set(bubble.id, letters(known));
     say("Answering.");
   } else if (said.has(bubble.id)) {
     readOn(bubble, true);
@@ -71,6 +72,6 @@ function meet(bubble) {
 }
 
 document.addEventListener("htmx:sse:after:message", () => say());
-if (messages) new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(meet))).observe(messages, { childList: true });
+if (messages) new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach((node) => meet(node)))).observe(messages, { childList: true });
 document.addEventListener("rheo:ended", ({ target }) => meet(target));
-messages?.querySelectorAll(".message").forEach(meet);
+messages?.querySelectorAll(".message").forEach((bubble) => meet(bubble, textOf(bubble)));
