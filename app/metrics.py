@@ -3,6 +3,7 @@
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -78,30 +79,23 @@ class Histogram:
             yield "_count", self._labels, labels, total
 
 
-class Reading:
+@dataclass(frozen=True)
+class Collector:
     """Numbers that others keep, read when they are asked for."""
 
-    def __init__(
-        self,
-        kind: str,
-        name: str,
-        help: str,  # noqa: A002
-        labels: Labels,
-        read: Callable[[], Iterable[tuple[Labels, float]]],
-    ) -> None:
-        self.kind = kind
-        self.name = name
-        self.help = help
-        self._labels = labels
-        self._read = read
+    kind: str
+    name: str
+    help: str
+    labels: Labels
+    read: Callable[[], Iterable[tuple[Labels, float]]]
 
     def samples(self) -> Iterator[Sample]:
         """What there is to tell."""
-        for values, number in self._read():
-            yield "", self._labels, values, number
+        for values, number in self.read():
+            yield "", self.labels, values, number
 
 
-Metric = Counter | Histogram | Reading
+Metric = Counter | Histogram | Collector
 
 
 class Metrics:
@@ -118,16 +112,9 @@ class Metrics:
         self.between_tokens = Histogram("rheo_between_tokens_seconds", "From one token of an answer to the next.")
         self._all: list[Metric] = [value for value in vars(self).values() if isinstance(value, Counter | Histogram)]
 
-    def read(
-        self,
-        kind: str,
-        name: str,
-        help: str,  # noqa: A002
-        labels: Labels,
-        numbers: Callable[[], Iterable[tuple[Labels, float]]],
-    ) -> None:
+    def collect(self, collector: Collector) -> None:
         """Show numbers that another part keeps."""
-        self._all.append(Reading(kind, name, help, labels, numbers))
+        self._all.append(collector)
 
     def text(self) -> str:
         """All of it, as Prometheus reads it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from app.engines.catalog import Catalog
 from app.engines.protocol import Ending, Output, Piece
 from app.generation.runner import Runner
-from app.metrics import Metrics
+from app.metrics import Collector, Metrics
 
 Number = tuple[tuple[str, ...], float]
 
@@ -57,6 +57,10 @@ def show(metrics: Metrics, runner: Runner, catalog: Catalog) -> None:
             yield (engine.model, "tokens"), counters.tokens
             yield (engine.model, "rebuilt"), counters.rebuilt
 
-    metrics.read("gauge", "rheo_queue", "Answers that run or wait now.", ("state",), answers)
-    metrics.read("gauge", "rheo_engine_state", "1 for the state of a model.", ("model", "state"), engine_state)
-    metrics.read("counter", "rheo_engine_total", "What an engine has counted.", ("model", "kind"), counted)
+    metrics.collect(Collector("gauge", "rheo_queue", "Answers that run or wait now.", ("state",), answers))
+    metrics.collect(
+        Collector("gauge", "rheo_engine_state", "1 for the state of a model.", ("model", "state"), engine_state)
+    )
+    metrics.collect(
+        Collector("counter", "rheo_engine_total", "What an engine has counted.", ("model", "kind"), counted)
+    )
