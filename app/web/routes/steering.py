@@ -9,6 +9,7 @@ from starlette.responses import Response
 from app.conversations.models import Conversation
 from app.conversations.queries import conversation_of
 from app.conversations.texts import clean
+from app.errors import NotFound
 from app.generation.queries import last_ended
 from app.web.access import Owner
 from app.web.contexts import Gauge, gauge, gauge_of
@@ -67,9 +68,19 @@ def count_context_of_new(
 
 @router.put("/conversations/{conversation_id}/context")
 def count_context(
-    request: Request, parts: PartsOf, conversation: OwnConversation, model: ChosenModel, fields: Fields
+    request: Request, *, owner: Owner, parts: PartsOf, conversation_id: str, model: ChosenModel, fields: Fields
 ) -> Response:
-    """The same for the next message of a conversation."""
+    """The same for the next message of a conversation.
+
+    A page counts by itself, also while its conversation is being deleted: then it is told nothing, and no error.
+    """
+    try:
+        with parts.database.read() as session:
+            conversation = conversation_of(session, owner, conversation_id)
+    except NotFound:
+        if by_htmx(request):
+            return Response(status_code=204)
+        raise
     return _gauge(request, gauge_of(parts, conversation, _draft(fields), model), conversation)
 
 

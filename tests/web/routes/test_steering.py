@@ -255,6 +255,14 @@ def test_what_a_composer_carries_is_checked(server: Serve, carried: str) -> None
     assert rheo.conversations() == []
 
 
+def test_a_page_that_counts_while_its_conversation_is_deleted_is_told_nothing(server: Serve) -> None:
+    rheo = server(["Hello"])
+    turn = rheo.send()
+    rheo.client.post(f"{turn.path}/deletion")
+    assert rheo.client.put(f"{turn.path}/context", data={"text": ""}, headers=HTMX).status_code == 204
+    assert rheo.client.put(f"{turn.path}/context", data={"text": ""}).status_code == 404
+
+
 def test_the_settings_of_another_owner_are_not_found(server: Serve) -> None:
     """G05."""
     rheo = server(["Hello"], access=lambda request: request.headers.get("x-owner", "local"))
