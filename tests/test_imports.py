@@ -17,10 +17,11 @@ DATABASE = {"app.database", "app.schema"}
 CONVERSATIONS = DATABASE | {"app.conversations"}
 # The catalog is the seam's front: it gives the engine that is loaded, once it is.
 SEAMS = {"app.events.protocol", "app.engines.protocol", "app.engines.catalog"}
-GENERATION = CONVERSATIONS | SEAMS | {"app.generation", "app.rendering", "app.metrics"}
+GENERATION = CONVERSATIONS | SEAMS | {"app.generation", "app.rendering", "app.metrics", "app.heap"}
 ALLOWED: dict[str, set[str]] = {
     "app": set(),
     "app.errors": set(),
+    "app.heap": set(),
     "app.settings": {"app.errors"},
     "app.metrics": ALWAYS,
     "app.bugs": ALWAYS,
@@ -32,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "app.integrity": ALWAYS,
     "app.backups": ALWAYS | DATABASE | {"app.integrity"},
     "app.maintenance": ALWAYS | DATABASE | {"app.backups", "app.integrity", "app.data_folder"},
-    "app.engines": ALWAYS,
+    "app.engines": ALWAYS | {"app.heap"},
     "app.rendering": ALWAYS,
     "app.events": ALWAYS | DATABASE,
     "app.conversations": ALWAYS | DATABASE,

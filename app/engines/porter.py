@@ -1,10 +1,10 @@
 """Brings models into memory, one after the other, on a thread of its own, and takes others out for them."""
 
-import gc
 import logging
 import threading
 import time
 
+from app import heap
 from app.engines.faults import NoMemory
 from app.engines.places import ModelState, Places, Slot, Unwanted
 from app.engines.protocol import Engine, Progress
@@ -27,12 +27,15 @@ class Porter:
         threading.Thread(target=self._work, name="load-model", daemon=True).start()
 
     def _work(self) -> None:
+        heap.settle()
         while True:
             with self._places.changed:
                 slot = self._places.begin()
             if slot is None:
+                heap.release()
                 return
             self._bring(slot)
+            heap.settle()
 
     def _bring(self, slot: Slot) -> None:
         """Load a model; whatever keeps it from that is told to those who wait for it."""
@@ -100,4 +103,4 @@ def unload(engine: Engine) -> None:
     """Close an engine and have its memory back."""
     engine.close()
     # What is large in it is held by rings of references, and the next model needs its memory now.
-    gc.collect()
+    heap.clear()

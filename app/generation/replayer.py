@@ -4,7 +4,6 @@ It has a thread and an engine of its own, one for all: it is in no line of the r
 answers are made, so that nobody who chats is held up.
 """
 
-import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app import heap
 from app.conversations.models import State
 from app.conversations.queries import ancestors
 from app.database import Database, now
@@ -118,7 +118,7 @@ class Replayer:
         finally:
             self._runs.pop(replay_id, None)
             # Hooks and what they hold go round in circles, and the weights with them.
-            gc.collect()
+            heap.clear()
 
     def _outcome(self, owner: str, message_id: str, replay_id: str, run: Run) -> tuple[State, dict[str, Any]]:
         try:

@@ -1,0 +1,25 @@
+"""What the garbage collector walks.
+
+A full collection walks every object there is while all threads stand still: measured, 0.1 s for the application alone
+and more with a model's libraries beside it, in the midst of somebody's answer. What is there once the application or
+a model stands will stay, so it is set aside (`gc.freeze`), and a collection walks only what came after.
+"""
+
+import gc
+
+
+def settle() -> None:
+    """Set aside what is there now; costs nothing."""
+    gc.freeze()
+
+
+def release() -> None:
+    """Let collections walk everything again: what was set aside may go."""
+    gc.unfreeze()
+
+
+def clear() -> None:
+    """Free what nobody uses any more, also what was set aside, and set the rest aside. Walks everything."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
