@@ -24,7 +24,7 @@ ifdef ARGS
 else
 	@.ci/stage tests $(venv) pytest -n 2 --dist loadfile -m "not alone" tests
 	@.ci/stage tests-alone $(venv) pytest -m alone tests
-	@.ci/stage browser-tests $(venv) pytest -n 2 --dist loadfile -m "not alone" e2e
+	@.ci/stage browser-tests $(venv) pytest -n 3 --dist loadfile -m "not alone" e2e
 	@.ci/stage browser-tests-alone $(venv) pytest -m alone e2e
 endif
 

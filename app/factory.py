@@ -96,7 +96,7 @@ def create_app(settings: Settings, access: Access = everyone_is_local) -> FastAP
             "tags_on": partial(tags_of_conversation, parts.database),
             "state_of": parts.catalog.state,
             "models": parts.catalog.models,
-            "title_awaited": parts.titling.awaits,
+            "title_changes": parts.titling.changes,
             "figures": figures,
             "message_chars": settings.message_chars,
             "has_password": settings.password is not None,

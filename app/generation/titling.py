@@ -6,6 +6,7 @@ memory only: a title that was not made when the process ended is simply not made
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 _SHOWN = 2000
 """Characters of question and answer that the model is shown: their beginnings tell what it is about."""
 _TOKENS = 48
+_LATELY = 100
 _ASKED = (
     "Write a title for the conversation below: two to six words in its language. "
     "Answer with the title alone, without quotes."
@@ -55,13 +57,21 @@ class Titling:
         self._expected: set[str] = set()
         self._waiting: dict[str, str] = {}
         """Conversations and the generation after which each asked for a title."""
+        self._lately: deque[str] = deque(maxlen=_LATELY)
         self._current: threading.Event | None = None
         self._closed = False
         self._thread: threading.Thread | None = None
 
     def awaits(self, conversation_id: str) -> bool:
         """Whether a title may come for a conversation."""
-        return conversation_id in self._expected or conversation_id in self._waiting
+        with self._changed:
+            return conversation_id in self._expected or conversation_id in self._waiting
+
+    def changes(self, conversation_id: str) -> bool:
+        """Whether a title may come, or has come so lately that what is rendered now may have been read before."""
+        with self._changed:
+            expected = conversation_id in self._expected or conversation_id in self._waiting
+            return expected or conversation_id in self._lately
 
     def around(self, record: Record) -> Record:
         """What runs a job, so that a title is made after it where it gives the first answer."""
@@ -98,7 +108,8 @@ class Titling:
             if _talk(session, job.generation_id) is None:
                 return False
         # Before the end of the answer is told: its page then knows that a title may come.
-        self._expected.add(job.conversation_id)
+        with self._changed:
+            self._expected.add(job.conversation_id)
         return True
 
     def _add(self, job: Job) -> None:
@@ -125,6 +136,7 @@ class Titling:
             with self._changed:
                 self._current = None
                 if made:
+                    self._lately.append(conversation_id)
                     self._waiting.pop(conversation_id, None)
 
     def _next(self) -> tuple[str, threading.Event] | None:

@@ -87,9 +87,18 @@ def test_a_title_comes_to_the_open_page_by_itself(server: Serve) -> None:
     told = rheo.client.get(asked, headers=HTMX).text
     assert "hx-get" not in told
     assert all(place in told for place in ("#link-", "#title-", "#page-title-"))
-    assert "/titling" not in rheo.client.get(turn.path).text
     gone = rheo.client.get("/conversations/nowhere/titling", headers=HTMX)
     assert (gone.status_code, "hx-get" in gone.text) == (200, False)
+
+
+def test_a_title_that_was_made_before_the_page_hears_of_the_end_comes_too(server: Serve) -> None:
+    rheo = server({"steps": ["A ", "fine ", "title"], "delay_ms": 50}, titles="model")
+    turn = rheo.send()
+    watched = rheo.watch(turn)
+    assert settled(turn) == "A fine title"
+    watched.to_the_end()
+    assert any("/titling" in frame.data for frame in watched.seen)
+    assert "/titling" in rheo.client.get(turn.path).text
 
 
 def test_a_title_that_a_person_gives_wins_over_one_that_is_being_made(server: Serve) -> None:

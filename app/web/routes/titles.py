@@ -15,6 +15,8 @@ router = APIRouter()
 @router.get("/conversations/{conversation_id}/titling")
 def show_titling(request: Request, owner: Owner, parts: PartsOf, conversation_id: str) -> Response:
     """The title, once it is certain; until then the page asks again."""
+    # Asked first: what is read afterwards is then the last word.
+    settled = not parts.titling.awaits(conversation_id)
     try:
         with parts.database.read() as session:
             conversation = conversation_of(session, owner, conversation_id)
@@ -22,6 +24,6 @@ def show_titling(request: Request, owner: Owner, parts: PartsOf, conversation_id
         # Told an error, the page would ask for ever.
         return pages_of(request).partial("conversations/_titling.html", conversation=None, running=None)
     names = ["conversations/_titling.html"]
-    if not parts.titling.awaits(conversation_id):
+    if settled:
         names.append("conversations/_titled.html")
-    return pages_of(request).partial(*names, conversation=conversation, running=None)
+    return pages_of(request).partial(*names, conversation=conversation, running=None, settled=settled)
