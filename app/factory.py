@@ -19,7 +19,7 @@ from app.conversations.purger import Purger
 from app.conversations.search.index import write_index
 from app.database import Database
 from app.engines.alone import alone_of
-from app.engines.catalog import CONCURRENCY, catalog_of
+from app.engines.catalog import CONCURRENCY, Catalog, catalog_of
 from app.engines.shelf import shelf_of
 from app.errors import AppError
 from app.events.table import TableEventLog
@@ -208,13 +208,18 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     parts.replayer.recover()
     parts.rerunner.recover()
     parts.purger.start()
-    # Loading a model keeps the interpreter busy: let the first page go out before.
-    begin = threading.Timer(0.2, parts.catalog.start)
+    # Both keep the interpreter busy: let the first page go out before.
+    begin = threading.Timer(0.2, partial(_warm_up, application.state.pages, parts.catalog))
     begin.daemon = True
     begin.start()
     yield
     begin.cancel()
     await run_in_threadpool(leave, parts)
+
+
+def _warm_up(pages: Pages, catalog: Catalog) -> None:
+    pages.prepare()
+    catalog.start()
 
 
 def leave(parts: Parts) -> None:

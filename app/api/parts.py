@@ -33,7 +33,7 @@ class Parts:
     began: int
 
 
-def _parts(request: Request) -> Parts:
+async def _parts(request: Request) -> Parts:
     parts: Parts = request.app.state.parts
     return parts
 

@@ -54,7 +54,7 @@ SECURITY_HEADERS = {
 }
 
 Access = Callable[[Request], str]
-"""Decides whose data a request is about; the owner's id."""
+"""Decides whose data a request is about, at once (it runs on the event loop); the owner's id."""
 
 
 def everyone_is_local(_request: Request) -> str:
@@ -62,7 +62,7 @@ def everyone_is_local(_request: Request) -> str:
     return LOCAL_OWNER
 
 
-def _owner(request: Request) -> str:
+async def _owner(request: Request) -> str:
     access: Access = request.app.state.access
     return access(request)
 

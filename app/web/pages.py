@@ -31,8 +31,14 @@ class Pages:
         environment.globals["at"] = lambda path: root_path + path
         environment.globals["version"] = app.__version__
         environment.filters["steering_words"] = in_words
+        self._environment = environment
         self._templates = Jinja2Templates(env=environment)
         self._root_path = root_path
+
+    def prepare(self) -> None:
+        """Compile every template: a quarter of a second that nobody's first click waits for."""
+        for name in self._environment.list_templates():
+            self._environment.get_template(name)
 
     def page(self, request: Request, name: str, status: int = 200, **context: Any) -> Response:
         """A whole page. Never stored: what Back shows must be what is true."""

@@ -1,5 +1,7 @@
 """The parts of the application that handlers work with, as one dependency."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -45,6 +47,15 @@ class Parts:
     rerunner: Rerunner
     purger: Purger
 
+    @contextmanager
+    def starting(self, generation: Generation | None, conversation: Conversation) -> Iterator[None]:
+        """Have a committed generation run once its page is rendered: both at one time keep each other waiting."""
+        try:
+            yield
+        finally:
+            if generation is not None:
+                self.start(generation, conversation)
+
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
         job = Job(self.recorder, generation.id, conversation.id, conversation.owner, model=generation.model)
@@ -54,7 +65,7 @@ class Parts:
             self.recorder.refuse(job, error)
 
 
-def _parts(request: Request) -> Parts:
+async def _parts(request: Request) -> Parts:
     parts: Parts = request.app.state.parts
     return parts
 

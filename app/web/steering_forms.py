@@ -78,7 +78,7 @@ def _posted(fields: Fields, parts: PartsOf, model: ChosenModel) -> dict[str, Any
 PostedSteering = Annotated[dict[str, Any], Depends(_posted)]
 
 
-def _chosen(fields: Fields, parts: PartsOf) -> dict[str, Any]:
+async def _chosen(fields: Fields, parts: PartsOf) -> dict[str, Any]:
     """What was chosen for a chat that is not begun yet: its composer carries it. Raises `Invalid`."""
     text = fields.get("steering", "")
     if not text:

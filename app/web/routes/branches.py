@@ -61,9 +61,8 @@ def create_revision(
         question = message_of(session, owner, question.id)
         turn = add_revision(session, question, form.text, form.submission)
         generation = queue(session, turn.answer) if turn.fresh else None
-    if generation is not None:
-        parts.start(generation, turn.conversation)
-    return _see(request, owner, parts, turn.answer, "conversations/_on_top.html")
+    with parts.starting(generation, turn.conversation):
+        return _see(request, owner, parts, turn.answer, "conversations/_on_top.html")
 
 
 @router.post("/messages/{message_id}/deletion")

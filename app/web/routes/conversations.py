@@ -66,14 +66,19 @@ def create_conversation(
             turn.conversation.steering = chosen or None
             turn.conversation.model = model
         generation = queue(session, turn.answer) if turn.fresh else None
-    if generation is not None:
-        parts.start(generation, turn.conversation)
     path = f"/conversations/{turn.conversation.id}"
-    if not by_htmx(request):
-        return pages_of(request).see(path)
+    with parts.starting(generation, turn.conversation):
+        if not by_htmx(request):
+            return pages_of(request).see(path)
+        response = _started(request, owner, parts, turn.conversation.id)
+    response.headers["HX-Push-Url"] = parts.settings.root_path + path
+    return response
+
+
+def _started(request: Request, owner: str, parts: Parts, conversation_id: str) -> Response:
     with parts.database.read() as session:
-        page = shown(parts, session, conversation_of(session, owner, turn.conversation.id))
-    response = pages_of(request).partial(
+        page = shown(parts, session, conversation_of(session, owner, conversation_id))
+    return pages_of(request).partial(
         "conversations/_started.html",
         conversation=page.conversation,
         bubbles=page.bubbles,
@@ -85,8 +90,6 @@ def create_conversation(
         ),
         model=page.conversation.model or "",
     )
-    response.headers["HX-Push-Url"] = parts.settings.root_path + path
-    return response
 
 
 @router.get("/conversations/{conversation_id}")

@@ -43,22 +43,21 @@ def create_message(
             generation = queue(session, turn.answer) if turn.fresh else None
     except Stale as error:
         return _caught_up(request, owner, parts, conversation_id, form=form, error=error)
-    if generation is not None:
-        parts.start(generation, conversation)
-    if not by_htmx(request):
-        return pages_of(request).see(f"/conversations/{conversation_id}#message-{turn.answer.id}")
-    with parts.database.read() as session:
-        conversation = conversation_of(session, owner, conversation_id)
-        page = shown(parts, session, conversation, through=turn.answer.id)
-    return pages_of(request).partial(
-        "messages/_sent.html",
-        conversation=page.conversation,
-        bubbles=page.after(form.leaf, {turn.question.id, turn.answer.id}),
-        running=page.running,
-        submission=new_submission(),
-        leaf=page.leaf,
-        model=page.conversation.model or "",
-    )
+    with parts.starting(generation, conversation):
+        if not by_htmx(request):
+            return pages_of(request).see(f"/conversations/{conversation_id}#message-{turn.answer.id}")
+        with parts.database.read() as session:
+            conversation = conversation_of(session, owner, conversation_id)
+            page = shown(parts, session, conversation, through=turn.answer.id)
+        return pages_of(request).partial(
+            "messages/_sent.html",
+            conversation=page.conversation,
+            bubbles=page.after(form.leaf, {turn.question.id, turn.answer.id}),
+            running=page.running,
+            submission=new_submission(),
+            leaf=page.leaf,
+            model=page.conversation.model or "",
+        )
 
 
 @router.get("/messages/{message_id}.md")
@@ -78,8 +77,8 @@ def create_answer(request: Request, owner: Owner, parts: PartsOf, message_id: st
         answer = add_answer(session, question)
         generation = queue(session, answer)
         conversation = conversation_of(session, owner, question.conversation_id)
-    parts.start(generation, conversation)
-    return _answer_begun(request, parts, conversation, answer, fields.get("leaf"))
+    with parts.starting(generation, conversation):
+        return _answer_begun(request, parts, conversation, answer, fields.get("leaf"))
 
 
 @router.post("/messages/{message_id}/continuation")
@@ -90,8 +89,8 @@ def create_continuation(request: Request, owner: Owner, parts: PartsOf, message_
         continue_answer(session, answer)
         generation = queue(session, answer)
         conversation = conversation_of(session, owner, answer.conversation_id)
-    parts.start(generation, conversation)
-    return _answer_begun(request, parts, conversation, answer)
+    with parts.starting(generation, conversation):
+        return _answer_begun(request, parts, conversation, answer)
 
 
 def _caught_up(
