@@ -148,7 +148,8 @@ class TableEventLog:
     ) -> int:
         channel = self._open(run)
         with self._changed:
-            self._changed.wait_for(lambda: len(self._pending) < LONGEST_BACKLOG or self._closed)
+            if len(self._pending) >= LONGEST_BACKLOG:
+                self._changed.wait_for(lambda: len(self._pending) < LONGEST_BACKLOG or self._closed)
             if channel.fault is not None and not last:
                 raise channel.fault
             channel.appended += 1

@@ -27,4 +27,7 @@ def plain(outputs: Iterable[Output]) -> Iterator[Output]:
     """The outputs of an engine, with the text of one answer made plain."""
     text = PlainText()
     for output in outputs:
-        yield replace(output, text=text.feed(output.text)) if isinstance(output, Piece) else output
+        if isinstance(output, Piece) and (said := text.feed(output.text)) != output.text:
+            yield replace(output, text=said)
+        else:
+            yield output
