@@ -10,6 +10,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import app
+from app import heap
 from app.data_folder import held
 from app.errors import AppError, Invalid, Misconfigured
 from app.settings import PREFIX, Settings
@@ -45,8 +46,9 @@ def serve(settings: Settings) -> int:
             "or RHEO_OPEN=1 if everyone may read and write everything."
         )
     with held(settings):
-        from app.factory import create_app  # noqa: PLC0415  (so that --help and mistakes answer at once)
-        from app.server import run  # noqa: PLC0415
+        with heap.filling():
+            from app.factory import create_app  # noqa: PLC0415  (so that --help and mistakes answer at once)
+            from app.server import run  # noqa: PLC0415
 
         return run(settings, create_app)
 
@@ -55,8 +57,9 @@ def model_server(settings: Settings) -> int:
     """Serve the model alone, to programs and to the page of another process. Who asks from outside needs a key."""
     settings = settings.apart()
     with held(settings):
-        from app.model_server import create_model_server  # noqa: PLC0415
-        from app.server import run  # noqa: PLC0415
+        with heap.filling():
+            from app.model_server import create_model_server  # noqa: PLC0415
+            from app.server import run  # noqa: PLC0415
 
         return run(settings, create_model_server)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app import heap
 from app.engines import adapter, headers, model_folder, weights
 from app.engines.digests import Digests
 from app.engines.progress import creeping
@@ -62,7 +63,7 @@ def load(settings: Settings, name: str, far: Report) -> Loaded:
     far(Progress("reading", 0.0))
     found = _find(settings, name, far)
     far(Progress("reading", weights.READ))
-    with creeping(lambda fraction: far(Progress("reading", fraction)), weights.READ, 0.5, usual_s=4):
+    with creeping(lambda fraction: far(Progress("reading", fraction)), weights.READ, 0.5, usual_s=4), heap.filling():
         # Only now torch: a wrong name is told at once.
         from app.engines import lora, models, quiet  # noqa: PLC0415
 
