@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.conversations.models import Conversation, Message
 from app.conversations.queries import conversation_of
+from app.conversations.tags import tags_on
 from app.conversations.tree import Tree, tree_of
 from app.database import Database
 from app.errors import NotFound
@@ -26,12 +27,14 @@ class Content:
     messages: Sequence[Message]
     path: Sequence[Message]
     ratings: dict[str, Rating]
+    tags: Sequence[str]
 
 
 def content_of(session: Session, conversation: Conversation) -> Content:
     """Read one conversation."""
     tree = tree_of(session, conversation.id)
-    return Content(conversation, _by_level(tree), tree.path(), ratings_in(session, conversation))
+    tags = [tag.name for tag in tags_on(session, [conversation])[conversation.id]]
+    return Content(conversation, _by_level(tree), tree.path(), ratings_in(session, conversation), tags)
 
 
 def contents(database: Database, owner: str, chosen: Sequence[str] | None = None) -> Iterator[Content]:

@@ -60,6 +60,12 @@ class Draft:
     current: str | None = None
     steering: dict[str, Any] | None = None
     """What its answers are made with, as `Conversation.steering`: only our own exports tell it so that it fits."""
+    own_title: bool = False
+    """As `Conversation.own_title`, and what follows likewise: what a person has made of it here."""
+    model: str | None = None
+    pinned_at: datetime | None = None
+    archived_at: datetime | None = None
+    tags: list[str] = field(default_factory=list)
     children: dict[str | None, list[DraftMessage]] = field(default_factory=dict)
 
     @property

@@ -26,7 +26,9 @@ def disposition(name: str) -> str:
     # Older readers get what is left of it in ASCII; the percent sign some of them would decode.
     plain = regex.sub(r'[%"\\\\]', "_", unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode())
     stem, dot, ending = plain.rpartition(".")
-    plain = f"{' '.join(stem.split()) or 'conversation'}{dot}{ending}"
+    stem = " ".join(stem.split())
+    # No name begins with a dot: where one does now, all before it is gone, as before the first of two endings.
+    plain = f"{'conversation' if stem[:1] in ('', '.') else ''}{stem}{dot}{ending}"
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Table, insert, select
 from sqlalchemy.orm import Session
 
 from app.conversations.models import Conversation, Message
+from app.conversations.tags import add_tag
 from app.database import new_id
 from app.transfer.drafts import Draft, DraftMessage, Whole, whole
 from app.transfer.models import Origin, Rating, Result
@@ -82,17 +83,22 @@ def _present(session: Session, owner: str, draft: Draft, origin: Origin | None) 
 def _make(session: Session, owner: str, come: Whole, source_id: str, digest: str) -> str:
     own = come.draft.source == "rheo"
     conversation_id = come.draft.id if own and _free(session, Conversation, [come.draft.id]) else new_id()
-    session.add(
-        Conversation(
-            id=conversation_id,
-            owner=owner,
-            title=come.title,
-            steering=come.draft.steering,
-            created_at=come.created_at,
-            updated_at=come.updated_at,
-        )
+    made = Conversation(
+        id=conversation_id,
+        owner=owner,
+        title=come.title,
+        own_title=come.draft.own_title,
+        model=come.draft.model,
+        steering=come.draft.steering,
+        created_at=come.created_at,
+        updated_at=come.updated_at,
+        pinned_at=come.draft.pinned_at,
+        archived_at=come.draft.archived_at,
     )
+    session.add(made)
     session.flush()
+    for name in come.draft.tags:
+        add_tag(session, owner, [made], name)
     session.add(
         Origin(
             conversation_id=conversation_id,

@@ -19,6 +19,7 @@ from markdown_it import MarkdownIt
 from serving import HTMX, Running, Serve, Turn, serving
 
 from app.conversations.models import Conversation, Message
+from app.conversations.tags import add_tag, tags_on
 from app.rendering.ends import closed
 from app.transfer.formats.markdown import turns_in
 from app.transfer.names import disposition, file_name
@@ -26,6 +27,8 @@ from app.transfer.names import disposition, file_name
 TITLES = [case for case in case_file("titles.json")["cases"] if case["id"].startswith(("G07", "G11"))]
 NESTED = (FOLDER / "markdown-nested-fences.md").read_text(encoding="utf-8")
 STEERING = {"system": "Be brief 🚀\nand <kind>.", "temperature": 0.2, "top_k": 40, "seed": None, "stop": ["\n\n"]}
+PINNED = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+TAGS = ["Größe", "to read", "日本"]
 SOURCES = (
     "chatgpt-export-branches.json",
     "chatgpt-export-contenttypes.json",
@@ -103,6 +106,10 @@ def branched(rheo: Running) -> Turn:
         stopped.state, stopped.ending = "stopped", "cancelled"
         conversation = session.get_one(Conversation, turn.conversation_id)
         conversation.title, conversation.steering = "plan 🚀", STEERING
+        conversation.own_title, conversation.model = True, "double"
+        conversation.pinned_at, conversation.archived_at = PINNED, PINNED + timedelta(days=1)
+        for name in TAGS:
+            add_tag(session, "local", [conversation], name)
     return turn
 
 
@@ -117,6 +124,9 @@ def test_e34_what_was_taken_out_comes_back_the_same(rheo: Running, tmp_path: Pat
     first = taken_out(rheo)
     assert first["format"] == "rheo"
     assert STEERING in [one.get("steering") for one in first["conversations"]]
+    (kept,) = [one for one in first["conversations"] if one["title"] == "plan 🚀"]
+    assert (kept["own_title"], kept["model"], kept["tags"]) == (True, "double", TAGS)
+    assert (kept["pinned_at"], kept["archived_at"]) == ("2026-02-03T04:05:06+00:00", "2026-02-04T04:05:06+00:00")
     assert "[image]" in json.dumps(first)
     assert "Deleted again" not in json.dumps(first)
     assert {message["state"] for one in first["conversations"] for message in one["messages"]} >= {"stopped"}
@@ -290,6 +300,7 @@ def test_file_names_fit_every_system() -> None:
     assert file_name("👩‍🚀" * 100, "md").removesuffix(".md").replace("👩‍🚀", "") == ""
     assert disposition("日本.md").startswith('attachment; filename="conversation.md"; ')
     assert disposition('50%".md').startswith('attachment; filename="50__.md"; ')
+    assert disposition("日本.pairs.jsonl").startswith('attachment; filename="conversation.pairs.jsonl"; ')
 
 
 @pytest.mark.parametrize("case", TITLES, ids=lambda case: case["id"])
@@ -386,6 +397,17 @@ def test_settings_of_a_chat_that_can_not_be_are_not_brought_in(shared: Running, 
     with shared.parts.database.read() as session:
         assert session.get_one(Conversation, one["conversation"]).steering is None
     assert shared.client.get(f"/conversations/{one['conversation']}").status_code == 200
+
+
+def test_of_what_can_not_be_kept_of_a_conversation_the_rest_comes_in(shared: Running) -> None:
+    message = {"id": "1", "parent": None, "role": "user", "text": "Q"}
+    odd = {"pinned_at": "soon", "archived_at": 0, "model": 7, "own_title": "yes"}
+    told = {"id": "odd", "title": "Odd", "messages": [message], "tags": ["", 5, "#", "x" * 99, "A", "a", "b"], **odd}
+    (one,) = bring_in(shared, as_file({"format": "rheo", "conversations": [told]})).report["conversations"]
+    with shared.parts.database.read() as session:
+        row = session.get_one(Conversation, one["conversation"])
+        assert [tag.name for tag in tags_on(session, [row])[row.id]] == ["A", "b"]
+        assert (row.pinned_at, row.archived_at, row.model, row.own_title) == (None, None, None, False)
 
 
 def test_the_menu_of_a_conversation_leads_to_its_exports(rheo: Running) -> None:

@@ -34,8 +34,15 @@ def _conversation(content: Content) -> Iterator[str]:
         "updated_at": _told(row.updated_at),
         "current": content.path[-1].id if content.path else None,
     }
-    if row.steering:
-        head["steering"] = row.steering
+    kept = {
+        "own_title": row.own_title,
+        "model": row.model,
+        "steering": row.steering,
+        "pinned_at": row.pinned_at and _told(row.pinned_at),
+        "archived_at": row.archived_at and _told(row.archived_at),
+        "tags": content.tags,
+    }
+    head |= {name: value for name, value in kept.items() if value}
     yield json.dumps(head, ensure_ascii=False)[:-1] + ', "messages": ['
     between = "\n"
     for message in content.messages:

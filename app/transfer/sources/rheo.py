@@ -1,9 +1,11 @@
 """Rheo's own export, as docs/transfer.md describes it: comes back as it went out."""
 
 import math
+from contextlib import suppress
 from typing import Any, get_args
 
 from app.conversations.models import ACTIVE, EndingReason, State
+from app.conversations.tags import MOST_TAGS, tag_name
 from app.conversations.texts import storable
 from app.errors import Invalid
 from app.generation.steering import checked
@@ -27,6 +29,11 @@ def read(value: dict[str, Any]) -> Draft:
         updated_at=moment(value.get("updated_at")),
         current=id_in(value.get("current")),
         steering=_steering(value.get("steering")),
+        own_title=value.get("own_title") is True,
+        model=(_text(value.get("model")) or "")[:255] or None,
+        pinned_at=moment(value.get("pinned_at")),
+        archived_at=moment(value.get("archived_at")),
+        tags=_tags(value.get("tags")),
     )
 
 
@@ -61,6 +68,14 @@ def _steering(value: Any) -> dict[str, Any] | None:
         return checked(told, None) or None
     except Invalid:
         return None  # of what can't be, the conversation takes what is set here
+
+
+def _tags(value: Any) -> list[str]:
+    names = []
+    for name in value if isinstance(value, list) else []:
+        with suppress(Invalid):  # a tag that can't be kept is no reason to leave its conversation out
+            names.append(tag_name(name if isinstance(name, str) else ""))
+    return names[:MOST_TAGS]
 
 
 def _choice(value: Any) -> int:

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.conversations.queries import conversation_of
-from app.errors import Invalid
+from app.errors import Invalid, NotFound
 from app.web.access import Owner
 from app.web.model_forms import ChosenModel, check_model
 from app.web.pages import by_htmx, pages_of
@@ -41,20 +41,22 @@ def show_models(request: Request, parts: PartsOf) -> Response:
 @router.post("/models/loading")
 def create_loading(request: Request, parts: PartsOf, model: ChosenModel) -> Response:
     """Load a model before it is asked."""
-    parts.catalog.load(_named(model))
+    parts.catalog.load(_named(parts, model))
     return _models(request, parts)
 
 
 @router.post("/models/unloading")
 def create_unloading(request: Request, parts: PartsOf, model: ChosenModel) -> Response:
     """Take a model out of memory, where nobody uses it."""
-    parts.catalog.unload(_named(model))
+    parts.catalog.unload(_named(parts, model))
     return _models(request, parts)
 
 
-def _named(model: str | None) -> str:
+def _named(parts: Parts, model: str | None) -> str:
     if model is None:
         raise Invalid("Say which model.")
+    if not parts.catalog.has(model):
+        raise NotFound(f"There is no model {model} here.")
     return model
 
 

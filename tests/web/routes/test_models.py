@@ -222,5 +222,5 @@ def test_models_are_loaded_and_unloaded_by_hand_with_their_progress_on_a_page(se
     assert "hx-get" not in rheo.page("/models").test_id("models").attributes
     page = rheo.client.post("/models/unloading", data={"model": "large"}, headers=HTMX)
     assert page.text.count('data-state="unloaded"') == 2
-    assert rheo.client.post("/models/loading", data={"model": "nobody"}).status_code == 503
+    assert rheo.client.post("/models/loading", data={"model": "nobody"}).status_code == 404
     assert rheo.client.post("/models/loading", data={}).status_code == 422
