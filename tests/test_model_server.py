@@ -197,3 +197,24 @@ def test_f04_what_a_server_says_in_the_middle_stands_in_the_bubble(server: Serve
         answer = rheo.send().ended()
         assert (answer.state, answer.text) == ("failed", "".join(WORDS[:3]))
         assert answer.error == f"127.0.0.1:{far.port} says: out of memory"
+
+
+@pytest.mark.parametrize("kind", ["vllm", "openai"])
+def test_log_probabilities_are_passed_on_with_the_words_that_they_belong_to(server: Serve, kind: str) -> None:
+    body = {"messages": [{"role": "user", "content": "Hello?"}], "logprobs": True}
+    with model_server(steps=["One", " two", "."], kind=kind) as far:
+        rheo = server(None, engine="remote", remote_url=(far.url,))
+        rheo.ready()
+        (choice,) = rheo.client.post("/v1/chat/completions", json=body).json()["choices"]
+        told = [(token["token"], token["logprob"]) for token in choice["logprobs"]["content"]]
+        assert told == [("One", -0.5), (" two", -0.5), (".", -0.5)]
+
+
+def test_where_a_server_tells_no_log_probabilities_none_are_told(server: Serve) -> None:
+    body = {"messages": [{"role": "user", "content": "Hello?"}], "logprobs": True}
+    silent = {"send": {"choices": [{"index": 0, "delta": {"content": "One two."}}]}}
+    with model_server(steps=[silent], kind="openai") as far:
+        rheo = server(None, engine="remote", remote_url=(far.url,))
+        rheo.ready()
+        (choice,) = rheo.client.post("/v1/chat/completions", json=body).json()["choices"]
+        assert (choice["message"]["content"], choice["logprobs"]) == ("One two.", None)

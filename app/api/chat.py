@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.answering import Answering, News
 from app.api.asking import fingerprint
-from app.api.choices import Choice, Delta, spelt, usage
+from app.api.choices import Choice, Delta, usage
 from app.api.faults import body
 from app.api.requests import ChatRequest
 from app.api.storing import keep
@@ -96,7 +96,7 @@ class Chat:
     ) -> bytes:
         told: dict[str, Any] = {"index": choice.index, "delta": delta, "logprobs": None, "finish_reason": reason}
         if new is not None:
-            told |= self._extras(choice, new)
+            told |= self._extras(new)
         chunk = {**self._head("chat.completion.chunk"), "choices": [told]}
         return data({**chunk, "usage": None} if self._request.tells_usage else chunk)
 
@@ -104,12 +104,13 @@ class Chat:
         reasoning = {"reasoning_content": choice.whole.reasoning} if choice.whole.reasoning else {}
         message = {"role": "assistant", "content": choice.whole.content, "refusal": None, **reasoning}
         told = {"index": choice.index, "message": message, "logprobs": None, "finish_reason": choice.finish_reason}
-        return told | self._extras(choice, choice.whole)
+        return told | self._extras(choice.whole)
 
-    def _extras(self, choice: Choice, delta: Delta) -> dict[str, Any]:
+    def _extras(self, delta: Delta) -> dict[str, Any]:
         extras: dict[str, Any] = {}
         if self._request.logprobs:
-            extras["logprobs"] = {"content": [_logprob(*pair) for pair in spelt(choice, delta)]}
+            told = [_logprob(*chance) for chance in delta.chances]
+            extras["logprobs"] = {"content": told} if told else None
         if self._request.return_token_ids and UNKNOWN not in delta.token_ids:
             extras["token_ids"] = delta.token_ids
         return extras

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.engines.protocol import Ending, Piece
-from app.generation.completion import Assignment
+from app.generation.completion import Assignment, SpeltPiece
 from app.rendering.thinking import Thinking
+
+LEAST_LOGPROB = -9999.0
+"""What OpenAI tells of a token that could hardly come."""
 
 
 @dataclass(slots=True)
@@ -16,14 +19,15 @@ class Delta:
     content: str = ""
     reasoning: str = ""
     token_ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
+    chances: list[tuple[str, float]] = field(default_factory=list)
+    """Each token as text with the logarithm of its chance, where these were asked for."""
 
     def add(self, other: "Delta") -> None:
         """This, and then the other."""
         self.content += other.content
         self.reasoning += other.reasoning
         self.token_ids += other.token_ids
-        self.logprobs += other.logprobs
+        self.chances += other.chances
 
 
 class Choice:
@@ -53,7 +57,8 @@ class Choice:
             self._read("", end=True)
         else:
             self._waiting.token_ids += told.token_ids
-            self._waiting.logprobs += told.logprobs
+            if isinstance(told, SpeltPiece):
+                self._waiting.chances += [(token, _finite(chance)) for token, chance in told.chances]
             self._read(told.text)
         new = self._waiting
         if not (new.content or new.reasoning or (self.ending and new.token_ids)):
@@ -102,9 +107,6 @@ def usage(choices: Sequence[Choice], per_prompt: int) -> dict[str, object]:
     }
 
 
-def spelt(choice: Choice, delta: Delta) -> list[tuple[str, float]]:
-    """The tokens of a delta as texts, each with its logarithm of a chance (JSON knows no infinite ones)."""
-    assert choice.assignment is not None
-    decode = choice.assignment.engine.decode
-    pairs = zip(delta.token_ids, delta.logprobs, strict=False)
-    return [(decode([id_]), max(chance, -9999.0) if math.isfinite(chance) else -9999.0) for id_, chance in pairs]
+def _finite(logprob: float) -> float:
+    # JSON knows no infinite numbers.
+    return max(logprob, LEAST_LOGPROB) if math.isfinite(logprob) else LEAST_LOGPROB

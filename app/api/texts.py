@@ -6,7 +6,7 @@ from typing import Any
 
 from app.api.answering import Answering
 from app.api.asking import fingerprint
-from app.api.choices import Choice, Delta, spelt, usage
+from app.api.choices import Choice, Delta, usage
 from app.api.faults import body
 from app.api.requests import CompletionRequest
 from app.api.streams import DONE, PING, data
@@ -59,21 +59,20 @@ class Texts:
 
     def _choice(self, choice: Choice, new: Delta, reason: str | None) -> dict[str, Any]:
         told: dict[str, Any] = {"index": choice.index, "text": new.content, "logprobs": None, "finish_reason": reason}
-        if self._request.logprobs is not None:
+        if self._request.logprobs is not None and new.chances:
             told["logprobs"] = self._logprobs(choice, new)
         if self._request.return_token_ids and UNKNOWN not in new.token_ids:
             told["token_ids"] = new.token_ids
         return told
 
     def _logprobs(self, choice: Choice, new: Delta) -> dict[str, Any]:
-        pairs = spelt(choice, new)
         offsets = []
-        for token, _ in pairs:
+        for token, _ in new.chances:
             offsets.append(self._said[choice.index])
             self._said[choice.index] += len(token)
         return {
-            "tokens": [token for token, _ in pairs],
-            "token_logprobs": [chance for _, chance in pairs],
+            "tokens": [token for token, _ in new.chances],
+            "token_logprobs": [chance for _, chance in new.chances],
             "top_logprobs": None,
             "text_offset": offsets,
         }

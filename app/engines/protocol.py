@@ -81,11 +81,13 @@ class Piece:
     An id may be `UNKNOWN`.
 
     `logprobs`, where asked for, are the natural logarithms of the chances that the model itself gave the ids.
+    `tokens` are the texts of the ids one by one, where another server has told them with the chances.
     """
 
     text: str
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...] = ()
+    tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,16 @@ class Assignment:
     before: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SpeltPiece(Piece):
+    """A piece with the text of each of its tokens and the logarithm of its chance.
+
+    Spelt on the thread of the run, since that takes its time.
+    """
+
+    chances: tuple[tuple[str, float], ...] = ()
+
+
 Ask = Callable[[Engine], Assignment]
 """Makes the assignment once the engine is there. Raises `AppError` for what it can't be asked."""
 Told = Assignment | Piece | Ending | AppError
@@ -82,7 +92,7 @@ class Completion:
             self.tell(assignment)
             for output in metered(stops.watch(plain(outputs), stopping), self.metrics):
                 if isinstance(output, Piece):
-                    self.tell(output)
+                    self.tell(_spelt(output, engine) if assignment.sampling.logprobs else output)
                 elif isinstance(output, Ending):
                     if stops.rest:
                         self.tell(Piece(stops.rest, ()))
@@ -93,6 +103,12 @@ class Completion:
         # Who ends the process cuts an answer that its listener wants whole.
         leaving = ending.reason == "cancelled" and self.cancellation.leaving.is_set()
         self.tell(Unavailable("Rheo is shutting down.") if leaving else ending)
+
+
+def _spelt(piece: Piece, engine: Engine) -> SpeltPiece:
+    texts = piece.tokens or [engine.decode([id_]) for id_ in piece.token_ids]
+    chances = tuple(zip(texts, piece.logprobs, strict=False))
+    return SpeltPiece(piece.text, piece.token_ids, piece.logprobs, piece.tokens, chances)
 
 
 def _brief(error: Exception) -> str:

@@ -26,7 +26,8 @@ class Chunk:
     text: str = ""
     thought: str = ""
     ids: tuple[int, ...] | None = None
-    logprobs: tuple[float, ...] = ()
+    chances: tuple[tuple[str, float], ...] = ()
+    """Tokens as texts, each with the logarithm of its chance."""
     reason: Reason | None = None
     usage: Usage | None = None
     error: Any = None
@@ -54,7 +55,7 @@ def chunk_of(data: str) -> Chunk | None:
         text=_text(delta.get("content") or choice.get("text")),
         thought=_text(delta.get("reasoning_content") or delta.get("reasoning")),
         ids=tuple(ids) if isinstance(ids, list) else None,
-        logprobs=_logprobs(choice.get("logprobs")),
+        chances=_chances(choice.get("logprobs")),
         reason=("length" if finish == "length" else "stop") if finish else None,
         usage=usage,
     )
@@ -74,7 +75,9 @@ class Joining:
         """The piece of the answer that a chunk brings; None where it brings none."""
         text = self._joined(chunk)
         ids = self._ids(chunk, text)
-        return Piece(text, ids, chunk.logprobs[: len(ids)]) if text or ids else None
+        told = chunk.chances[: len(ids)]
+        logprobs, tokens = tuple(chance for _, chance in told), tuple(token for token, _ in told)
+        return Piece(text, ids, logprobs, tokens) if text or ids else None
 
     def _ids(self, chunk: Chunk, text: str) -> tuple[int, ...]:
         if chunk.ids is None:
@@ -118,6 +121,6 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _logprobs(told: Any) -> tuple[float, ...]:
+def _chances(told: Any) -> tuple[tuple[str, float], ...]:
     content = told.get("content") if isinstance(told, Mapping) else None
-    return tuple(float(token["logprob"]) for token in content or ())
+    return tuple((_text(token.get("token")), float(token["logprob"])) for token in content or ())
