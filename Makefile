@@ -22,7 +22,7 @@ test: ## set up what is missing, then run all tests, also those in a real browse
 ifdef ARGS
 	@.ci/stage tests $(venv) pytest $(ARGS)
 else
-	@.ci/stage tests $(venv) pytest -n 2 --dist loadfile -m "not alone" tests
+	@.ci/stage tests $(venv) pytest -n 3 --dist loadfile -m "not alone" tests
 	@.ci/stage tests-alone $(venv) pytest -m alone tests
 	@.ci/stage browser-tests $(venv) pytest -n 3 --dist loadfile -m "not alone" e2e
 	@.ci/stage browser-tests-alone $(venv) pytest -m alone e2e
