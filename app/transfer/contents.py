@@ -1,10 +1,11 @@
 """Conversations as they are taken out: each read by itself, so that all of them are never in memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
 
 from app.conversations.models import Conversation, Message
 from app.conversations.queries import conversation_of
@@ -18,6 +19,9 @@ from app.transfer.queries import ratings_in
 
 _PAGE = 200
 
+SoFar = Callable[[Session, Message], str]
+"""All that an answer has said by now, while it is being answered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -30,14 +34,19 @@ class Content:
     tags: Sequence[str]
 
 
-def content_of(session: Session, conversation: Conversation) -> Content:
+def content_of(session: Session, conversation: Conversation, so_far: SoFar) -> Content:
     """Read one conversation."""
     tree = tree_of(session, conversation.id)
+    messages = _by_level(tree)
+    for message in messages:
+        if message.active:
+            # Shown, not kept: that is the business of who records it.
+            set_committed_value(message, "text", so_far(session, message))
     tags = [tag.name for tag in tags_on(session, [conversation])[conversation.id]]
-    return Content(conversation, _by_level(tree), tree.path(), ratings_in(session, conversation), tags)
+    return Content(conversation, messages, tree.path(), ratings_in(session, conversation), tags)
 
 
-def contents(database: Database, owner: str, chosen: Sequence[str] | None = None) -> Iterator[Content]:
+def contents(database: Database, owner: str, so_far: SoFar, chosen: Sequence[str] | None = None) -> Iterator[Content]:
     """All conversations of the owner, or the chosen ones, the oldest first.
 
     No transaction is open between two of them: whoever downloads slowly holds nobody up.
@@ -54,7 +63,7 @@ def contents(database: Database, owner: str, chosen: Sequence[str] | None = None
         for conversation_id in ids:
             try:
                 with database.read() as session:
-                    content = content_of(session, conversation_of(session, owner, conversation_id))
+                    content = content_of(session, conversation_of(session, owner, conversation_id), so_far)
             except NotFound:
                 continue  # deleted meanwhile
             yield content

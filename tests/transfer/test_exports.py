@@ -399,6 +399,28 @@ def test_settings_of_a_chat_that_can_not_be_are_not_brought_in(shared: Running, 
     assert shared.client.get(f"/conversations/{one['conversation']}").status_code == 200
 
 
+def test_an_answer_that_is_being_made_is_taken_out_as_far_as_it_is(
+    server: Serve, tmp_path: Path, empty_database: Path
+) -> None:
+    rheo = server({"steps": [f"word{number} " for number in range(200)], "delay_ms": 30})
+    turn = rheo.send("Count")
+    turn.running("word5 ")
+    text = export(rheo, f"{turn.path}/export.md").text
+    assert "word5 " in text
+    assert "still being answered" in text
+    told = taken_out(rheo)
+    answer = told["conversations"][0]["messages"][1]
+    assert answer["state"] == "running"
+    assert answer["text"].startswith("word0 word1 word2 word3 word4 word5 ")
+    with serving(tmp_path / "other", empty_database, None) as other:
+        bring_in(other, as_file(told, "rheo.json"))
+        (brought,) = [message for message in other.messages() if message.role == "assistant"]
+        assert (brought.state, brought.text) == ("interrupted", answer["text"])
+    turn.stop()
+    # To be read changes nothing of it.
+    assert turn.ended().text.startswith(answer["text"])
+
+
 def test_of_what_can_not_be_kept_of_a_conversation_the_rest_comes_in(shared: Running) -> None:
     message = {"id": "1", "parent": None, "role": "user", "text": "Q"}
     odd = {"pinned_at": "soon", "archived_at": 0, "model": 7, "own_title": "yes"}

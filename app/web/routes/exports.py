@@ -6,12 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
+from sqlalchemy.orm import Session
 from starlette.responses import Response, StreamingResponse
 
+from app.conversations.models import Message
 from app.conversations.queries import conversation_of
 from app.database import now
 from app.errors import NotFound
-from app.transfer.contents import Content, at, contents, note_on, said_by
+from app.generation.queries import latest_of
+from app.transfer.contents import Content, SoFar, at, contents, note_on, said_by
 from app.transfer.formats import archive, markdown, plain, training, tree
 from app.transfer.names import disposition, file_name
 from app.web.access import Owner
@@ -83,7 +86,9 @@ def export_conversation(
     chosen = _format(ending)
     with parts.database.read() as session:
         conversation = conversation_of(session, owner, conversation_id)
-    pieces = _pieces(request, chosen, contents(parts.database, owner, [conversation.id]), conversation.title)
+    pieces = _pieces(
+        request, chosen, contents(parts.database, owner, _so_far(parts), [conversation.id]), conversation.title
+    )
     return _file(pieces, chosen.media_type, file_name(conversation.title, ending))
 
 
@@ -123,12 +128,22 @@ def _conversations(
     title = f"Rheo {now():%Y-%m-%d}"
 
     def read() -> Iterator[Content]:
-        return contents(parts.database, owner, conversation)
+        return contents(parts.database, owner, _so_far(parts), conversation)
 
     if ending == "zip":
         return _file(archive.write(read), "application/zip", file_name(title, ending))
     chosen = _format(ending)
     return _file(_pieces(request, chosen, read(), title), chosen.media_type, file_name(title, ending))
+
+
+def _so_far(parts: Parts) -> SoFar:
+    def so_far(session: Session, message: Message) -> str:
+        generation = latest_of(session, [message]).get(message.id)
+        if generation is None:
+            return message.text
+        return message.text + parts.events.snapshot(generation.id, generation.covered).text
+
+    return so_far
 
 
 def _format(ending: str) -> Format:
