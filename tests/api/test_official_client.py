@@ -5,6 +5,7 @@ of that with others); its model is the first of its list, or DOOR_CLIENT_MODEL.
 """
 
 import os
+import re
 from collections.abc import Iterator
 
 import openai
@@ -12,6 +13,9 @@ import pytest
 from openai import OpenAI
 from serving import Running
 
+from app.schema import ROOT
+
+DOCS = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 SCRIPT = [f"word{number} " for number in range(40)]
 ELSEWHERE = os.environ.get("DOOR_CLIENT_URL", "")
 HI = [{"role": "user", "content": "Tell me a long story about the sea."}]
@@ -171,3 +175,14 @@ def test_the_id_of_a_request_is_known_to_the_client(client: OpenAI, model: str) 
 def test_leaving_a_stream_ends_it(client: OpenAI, model: str) -> None:
     with client.chat.completions.create(model=model, messages=HI, stream=True) as stream:
         next(stream)
+
+
+@only_here
+def test_what_the_docs_show_of_it_works_as_it_stands(
+    address: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = re.search(r"<!-- recipe: openai -->\n```python\n(.*?)```", DOCS, re.DOTALL)
+    assert shown is not None
+    code = shown[1].replace("http://127.0.0.1:8000/v1", address).replace("smollm2", model)
+    exec(compile(code, "docs/api.md", "exec"), {})
+    assert capsys.readouterr().out == "".join(SCRIPT)
