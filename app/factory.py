@@ -218,8 +218,8 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
 
 
 def _warm_up(pages: Pages, catalog: Catalog) -> None:
-    pages.prepare()
     catalog.start()
+    pages.prepare()
 
 
 def leave(parts: Parts) -> None:

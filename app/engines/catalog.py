@@ -47,8 +47,10 @@ class Catalog:
         self._places.slots[self.default].state = ModelState(self.default, "loading", 0.0, "starting")
 
     def start(self) -> None:
-        """Begin to load the default, and whatever is asked for from now on."""
-        self.load(self.default)
+        """Begin to load the default, or what somebody has asked for before, and whatever is asked for from now on."""
+        with self._changed:
+            if self._places.quiet:
+                self.load(self.default)
         Porter(self._places).start()
 
     def models(self) -> list[ModelState]:

@@ -144,6 +144,17 @@ def test_the_first_model_loads_at_the_start_and_the_others_wait_to_be_asked(benc
         assert user.leave() == "b"
 
 
+def test_who_asks_before_the_start_is_not_robbed_of_the_model_by_the_default(bench: Bench, use: Use) -> None:
+    catalog = Catalog(lambda: [bench.model(name) for name in "ab"])
+    user = use(catalog, "b")
+    until(lambda: user.told)
+    catalog.start()
+    assert user.has.wait(5)
+    assert states(catalog) == {"a": "unloaded", "b": "ready"}
+    assert user.leave() == "b"
+    catalog.close()
+
+
 def test_a_model_in_use_stays_until_it_has_answered_and_who_waits_is_told(bench: Bench, use: Use) -> None:
     bench.gates["b"] = threading.Event()
     with opened(bench) as catalog:
