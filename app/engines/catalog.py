@@ -49,8 +49,11 @@ class Catalog:
     def start(self) -> None:
         """Begin to load the default, or what somebody has asked for before, and whatever is asked for from now on."""
         with self._changed:
+            slot = self._slot(self.default)
             if self._places.quiet:
                 self.load(self.default)
+            elif not self._places.is_asked(slot):
+                slot.state = ModelState(slot.model.id)
         Porter(self._places).start()
 
     def models(self) -> list[ModelState]:
