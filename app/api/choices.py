@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.engines.protocol import Ending, Piece
-from app.generation.completion import Assignment, SpeltPiece
+from app.generation.completion import Assignment
 from app.rendering.thinking import Thinking
 
 LEAST_LOGPROB = -9999.0
@@ -57,8 +57,8 @@ class Choice:
             self._read("", end=True)
         else:
             self._waiting.token_ids += told.token_ids
-            if isinstance(told, SpeltPiece):
-                self._waiting.chances += [(token, _finite(chance)) for token, chance in told.chances]
+            chances = map(_finite, told.logprobs)
+            self._waiting.chances += zip(told.tokens, chances, strict=False)
             self._read(told.text)
         new = self._waiting
         if not (new.content or new.reasoning or (self.ending and new.token_ids)):

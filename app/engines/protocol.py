@@ -81,7 +81,7 @@ class Piece:
     An id may be `UNKNOWN`.
 
     `logprobs`, where asked for, are the natural logarithms of the chances that the model itself gave the ids.
-    `tokens` are the texts of the ids one by one, where another server has told them with the chances.
+    `tokens` are the texts of the ids one by one, where the chances are told on and these go with them.
     """
 
     text: str

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.database import new_id
 from app.engines.catalog import Catalog
@@ -27,16 +27,6 @@ class Assignment:
     sampling: Sampling
     stop: tuple[str, ...]
     before: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SpeltPiece(Piece):
-    """A piece with the text of each of its tokens and the logarithm of its chance.
-
-    Spelt on the thread of the run, since that takes its time.
-    """
-
-    chances: tuple[tuple[str, float], ...] = ()
 
 
 Ask = Callable[[Engine], Assignment]
@@ -105,10 +95,9 @@ class Completion:
         self.tell(Unavailable("Rheo is shutting down.") if leaving else ending)
 
 
-def _spelt(piece: Piece, engine: Engine) -> SpeltPiece:
-    texts = piece.tokens or [engine.decode([id_]) for id_ in piece.token_ids]
-    chances = tuple(zip(texts, piece.logprobs, strict=False))
-    return SpeltPiece(piece.text, piece.token_ids, piece.logprobs, piece.tokens, chances)
+def _spelt(piece: Piece, engine: Engine) -> Piece:
+    # Here and not where it is told: that takes its time, and the event loop has none.
+    return piece if piece.tokens else replace(piece, tokens=tuple(engine.decode([id_]) for id_ in piece.token_ids))
 
 
 def _brief(error: Exception) -> str:

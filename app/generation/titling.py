@@ -70,8 +70,7 @@ class Titling:
     def changes(self, conversation_id: str) -> bool:
         """Whether a title may come, or has come so lately that what is rendered now may have been read before."""
         with self._changed:
-            expected = conversation_id in self._expected or conversation_id in self._waiting
-            return expected or conversation_id in self._lately
+            return self.awaits(conversation_id) or conversation_id in self._lately
 
     def around(self, record: Record) -> Record:
         """What runs a job, so that a title is made after it where it gives the first answer."""
