@@ -1,6 +1,7 @@
 """Rich answers in a real browser: streamed equals reloaded, the end disturbs nobody, long conversations, paper."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from chat import Chat
@@ -72,14 +73,17 @@ def rheo(start_shared) -> Rheo:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_document_is_the_same_streamed_and_reloaded(name: str, start_rheo, chat: Chat, page: Page) -> None:
-    # Time to come to the stream before it begins, however busy the machine is: some texts are short.
-    steps = [{"sleep_s": 0.8}, *pieces(TEXTS[name])]
+    # The page comes to the stream before it begins, however busy the machine is: some texts are short.
+    steps = [{"wait_for": "go"}, *pieces(TEXTS[name])]
     rheo: Rheo = start_rheo([{"id": name, "steps": steps, "delay_ms": 3}], max_tokens=9_000)
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     page.on("dialog", lambda dialog: pytest.fail(f"an alert: {dialog.message}"))
-    chat.open(rheo.url).ask("Go")
+    chat.open(rheo.url)
+    with page.expect_response(lambda response: urlsplit(response.url).path.endswith("/stream")):
+        chat.ask("Go")
     body = chat.answer.locator(".message-body").element_handle()
+    (rheo.folder / "go").touch()
     chat.wait("finished", timeout_s=60)
     streamed = body.inner_html()
     assert body.evaluate("(body) => body.isConnected"), "the body came anew at the end"

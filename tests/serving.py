@@ -33,6 +33,8 @@ ROOT = Path(__file__).parent.parent
 HTMX = {"HX-Request": "true", "Accept": "text/html"}
 
 Script = list[Any] | dict[str, Any] | None
+HOLD = {"wait_for": "go"}
+"""A step at which an answer stands until the test lets it go on: `rheo.go_on()`."""
 
 
 def script_file(folder: Path, script: Script) -> Path | None:
@@ -169,6 +171,11 @@ class Running:
                 break
         return watched, turn
 
+    def go_on(self) -> None:
+        """Let the answers pass their `HOLD`."""
+        assert self.settings.script is not None
+        (self.settings.script.parent / HOLD["wait_for"]).touch()
+
     def stop(self) -> None:
         """End, as a signal does."""
         self._server.should_exit = True
@@ -191,6 +198,10 @@ class Stream:
     def __iter__(self) -> Iterator[Frame]:
         for chunk in self._chunks:
             yield from self.reader.feed(chunk)
+
+    def more(self) -> list[Frame]:
+        """The events of what comes next, of which there may be none."""
+        return self.reader.feed(next(self._chunks))
 
 
 class Watched:

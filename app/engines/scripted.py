@@ -40,6 +40,8 @@ class Script:
     stall_s: float = 120.0
     dtype: str = "float32"
     is_alone: bool = False
+    folder: Path = Path()
+    """Where the files lie that steps wait for."""
     alone_steps: tuple[Any, ...] | None = None
     """What is played where an answer is made again alone: real models round otherwise in a batch."""
 
@@ -81,7 +83,7 @@ def scripts_of(file: Path | None) -> list[Script]:
         return [Script("scripted")]
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))["models"]
-        scripts = [_script(entry) for entry in entries]
+        scripts = [_script(entry, file.parent) for entry in entries]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Misconfigured(f"RHEO_SCRIPT: {file} can't be used as a script: {error!r}") from error
     if not scripts:
@@ -89,7 +91,7 @@ def scripts_of(file: Path | None) -> list[Script]:
     return scripts
 
 
-def _script(entry: dict[str, Any]) -> Script:
+def _script(entry: dict[str, Any], folder: Path) -> Script:
     return Script(
         model=str(entry["id"]),
         steps=tuple(entry.get("steps", Script("").steps)) * int(entry.get("repeat", 1)),
@@ -101,6 +103,7 @@ def _script(entry: dict[str, Any]) -> Script:
         word_tokens=bool(entry.get("word_tokens", False)),
         echo=bool(entry.get("echo", False)),
         dtype=str(entry.get("dtype", "float32")),
+        folder=folder,
         alone_steps=tuple(entry["alone_steps"]) if "alone_steps" in entry else None,
     )
 
@@ -202,15 +205,20 @@ class ScriptedEngine:
         return steps
 
     def _wait(self, step: Any, cancelled: Event) -> bool:
-        """Sleep as the script says; whether the sleep was cut short."""
+        """Sleep or wait for a file as the script says; whether that was cut short."""
         pause = self._script.delay_s
+        awaited: Path | None = None
         if isinstance(step, dict) and "bytes" not in step:
             pause = float(step.get("sleep_s", 0))
-        while self._gives_way() and not cancelled.wait(0.01):
+            awaited = self._script.folder / step["wait_for"] if "wait_for" in step else None
+        while (self._gives_way() or self._lacks(awaited)) and not cancelled.wait(0.01):
             pass
         if self._closed.is_set():
             raise RuntimeError("the engine was closed")
         return cancelled.wait(pause) if pause else cancelled.is_set()
+
+    def _lacks(self, awaited: Path | None) -> bool:
+        return awaited is not None and not awaited.exists() and not self._closed.is_set()
 
     def _wedge(self, cancelled: Event) -> None:
         """A step that never returns, as it is noticed of a real model: after `stall_s`, or when nobody wants it."""

@@ -228,7 +228,7 @@ def test_one_that_has_no_room_or_fails_is_passed_over(begin: Begin, status: int)
 
 def test_the_least_busy_address_is_asked(begin: Begin) -> None:
     with ExitStack() as stack:
-        servers = [stack.enter_context(model_server(steps=[*WORDS, {"sleep_s": 0.3}])) for _ in range(3)]
+        servers = [stack.enter_context(model_server(steps=[*WORDS, {"sleep_s": 20}])) for _ in range(3)]
         engine = begin(*servers)
         until(lambda: engine.detail.count(" at ") == 3)
         streams = [engine.stream(QUESTION, Sampling(), threading.Event()) for _ in range(6)]

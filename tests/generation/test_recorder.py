@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from serving import Running, Serve
+from serving import HOLD, Running, Serve
 from sqlalchemy import text
 from waiting import until
 
@@ -25,13 +25,14 @@ def mended(rheo: Running) -> None:
 def test_an_end_that_can_not_be_saved_is_tried_again_and_nothing_expires_meanwhile(
     server: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rheo = server(["one", {"sleep_s": 0.3}, " two"], expiry_s=0.05, ping_s=0.1)
+    rheo = server(["one", HOLD, " two"], expiry_s=0.05, ping_s=0.1)
     turn = rheo.send()
     turn.running("one")
     broken(rheo, "UPDATE", "messages")
+    rheo.go_on()
     with caplog.at_level(logging.ERROR), rheo.stream(turn.stream_path) as stream:
         until(lambda: "could not be saved" in caplog.text)
-        assert turn.said() == "one two"
+        until(lambda: turn.said() == "one two")
         assert turn.answer.state == "running"
         mended(rheo)
         frames = list(stream)
@@ -45,10 +46,11 @@ def test_an_end_that_can_not_be_saved_is_tried_again_and_nothing_expires_meanwhi
 def test_a_server_that_ends_while_it_can_not_save_leaves_the_answer_to_the_next(
     server: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rheo = server(["one", {"sleep_s": 0.3}, " two"])
+    rheo = server(["one", HOLD, " two"])
     turn = rheo.send()
     turn.running("one")
     broken(rheo, "UPDATE", "messages")
+    rheo.go_on()
     until(lambda: "could not be saved" in caplog.text)
     rheo.stop()
     mended(rheo)
@@ -60,10 +62,11 @@ def test_a_server_that_ends_while_it_can_not_save_leaves_the_answer_to_the_next(
 def test_pieces_that_can_not_be_saved_fail_the_answer_with_its_text(
     server: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rheo = server(["one", {"sleep_s": 0.3}, " two", {"sleep_s": 0.3}, " three", {"sleep_s": 60}])
+    rheo = server(["one", HOLD, " two", *[{"sleep_s": 0.1}, " more"] * 50, {"sleep_s": 60}])
     turn = rheo.send()
     turn.running("one")
     broken(rheo, "INSERT", "generation_pieces")
+    rheo.go_on()
     answer = turn.ended()
     assert answer.state == "failed"
     assert answer.text.startswith("one")

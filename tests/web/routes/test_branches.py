@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 from dom import Element, apply, parse
-from serving import HTMX, Process, Running, Serve, Turn
+from serving import HOLD, HTMX, Process, Running, Serve, Turn
 from waiting import until
 
 from app.conversations.models import Message
@@ -233,13 +233,16 @@ def test_trying_again_above_other_messages_replaces_all_of_them_on_the_page(serv
 
 
 def test_a_running_answer_shows_that_there_are_others_and_so_does_its_last_frame(server: Serve) -> None:
-    rheo = server(["word", {"sleep_s": 0.3}, " two"])
+    rheo = server(["word", HOLD, " two"])
     turn = rheo.send()
+    turn.running("word")
+    turn.stop()
     turn.ended()
     post(rheo, f"/messages/{turn.question_id}/answers")
     newest = rheo.messages()[-1]
     watched = rheo.watch(Turn(rheo, turn.conversation_id, turn.question_id, newest.id))
     assert places(watched.bubble) == ["2/2"]
+    rheo.go_on()
     watched.to_the_end()
     assert watched.bubble["data-state"] == "finished"
     assert places(watched.bubble) == ["2/2"]

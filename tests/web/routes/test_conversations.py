@@ -6,7 +6,7 @@ import httpx
 import pytest
 from casefiles import case_file
 from dom import Element, parse
-from serving import HTMX, Running, Serve
+from serving import HOLD, HTMX, Running, Serve
 from waiting import until
 
 from app.conversations.models import Conversation, Message
@@ -79,13 +79,14 @@ def test_a23_the_post_returns_long_before_the_answer(server: Serve) -> None:
 
 
 def test_d06_a_page_opened_in_mid_answer_shows_the_text_so_far_and_goes_on(server: Serve) -> None:
-    rheo = server(["one", " two", {"sleep_s": 0.6}, " three"])
+    rheo = server(["one", " two", HOLD, " three"])
     turn = rheo.send()
     turn.running("one two")
     watched = rheo.watch(turn)
     assert watched.text == "one two"
     assert watched.document.test_id("stop").parent is not None
     assert watched.document.all(class_="answering")
+    rheo.go_on()
     assert watched.to_the_end().text == turn.answer.text == "one two three"
     assert not rheo.page(turn.path).all(class_="answering")
 

@@ -10,7 +10,8 @@ import httpx
 import pytest
 from casefiles import case_file, model_script
 from dom import parse, shape
-from serving import HTMX, Running, Serve, Turn, Watched
+from serving import HOLD, HTMX, Running, Serve, Turn, Watched
+from sse import Message as Frame
 from sse import Reader
 from waiting import until
 
@@ -139,21 +140,38 @@ def test_a11_nothing_on_the_way_may_hold_a_stream_back(lasting: Turn) -> None:
         assert "content-encoding" not in stream.headers
 
 
+def test_a_held_answer_can_be_stopped_and_ends_with_its_server(server: Serve) -> None:
+    rheo = server(["first ", HOLD, "last"])
+    stopped, left = rheo.send(), rheo.send()
+    stopped.running("first")
+    left.running("first")
+    stopped.stop()
+    assert (stopped.ended().state, stopped.answer.text) == ("stopped", "first ")
+    rheo.stop()
+    assert left.answer.active
+
+
 def test_a16_a_silent_stream_says_that_it_lives_without_being_seen(server: Serve) -> None:
-    rheo = server(["first ", {"sleep_s": 0.6}, "last"], ping_s=0.05)
+    rheo = server(["first ", HOLD, "last"], ping_s=0.05)
     turn = rheo.send()
     turn.running("first")
     with rheo.stream(turn.stream_path) as stream:
-        frames = list(stream)
-    assert 3 <= len(stream.reader.comments) <= 20
+        frames: list[Frame] = []
+        began = time.monotonic()
+        while len(stream.reader.comments) < 5:
+            frames += stream.more()
+        assert time.monotonic() - began > 0.15  # no more often than it was told to
+        rheo.go_on()
+        frames += list(stream)
     assert [frame.id for frame in frames[:2]] == ["1", "2"]
     assert turn.answer.text == "first last"
 
 
 def test_a_reader_goes_on_from_any_event_and_sees_exactly_the_whole(server: Serve) -> None:
-    rheo = server({"steps": LASTING, "delay_ms": 15}, pace_s=0.005)
+    rheo = server({"steps": [HOLD, *LASTING], "delay_ms": 30}, pace_s=0.005)
     turn = rheo.send()
     first = rheo.watch(turn)
+    rheo.go_on()
     seen: dict[str, list[object]] = {}
     while first.text != "".join(WORDS):
         first.read(frames=1)
@@ -212,9 +230,10 @@ def test_a_place_that_can_not_be_gone_on_from_gives_the_whole_bubble_once(
 
 
 def test_a_place_above_all_events_of_a_waiting_answer_changes_no_numbers(server: Serve) -> None:
-    rheo = server([{"sleep_s": 0.3}, "one ", "two"])
+    rheo = server([HOLD, "one ", "two"])
     turn = rheo.send()
     assert len(rheo.frames(f"{turn.stream_path}?after=1000")) == 1
+    rheo.go_on()
     watched = rheo.watch(turn).to_the_end()
     assert watched.text == "one two"
     assert all(int(frame.id) <= 3 for frame in watched.seen if frame.id)
@@ -408,11 +427,11 @@ def test_a_page_that_connects_again_after_its_conversation_was_deleted_is_told_s
 @pytest.mark.parametrize("case", ["C09-img", "C09-link"])
 def test_c09_two_harmless_halves_never_make_a_live_tag(server: Serve, case: str) -> None:
     script = model_script(case)
-    # Time to come to the stream before it begins, however busy the machine is.
-    rheo = server({**script, "steps": [{"sleep_s": 0.8}, *script["steps"]], "delay_ms": 60}, pace_s=0.001)
+    rheo = server({**script, "steps": [HOLD, *script["steps"]], "delay_ms": 60}, pace_s=0.001)
     turn = rheo.send()
     watched = rheo.watch(turn)
     with rheo.stream(watched.connects_to or "") as stream:
+        rheo.go_on()
         for frame in stream:
             watched.take(frame)
             body = watched.bubble.test_id("message-body")

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from casefiles import case_file
 from dom import parse
-from serving import HTMX, Running, Serve, Turn
+from serving import HOLD, HTMX, Running, Serve, Turn
 from waiting import until
 
 from app.engines.protocol import Engine
@@ -54,13 +54,14 @@ def test_with_htmx_a_further_turn_comes_as_two_bubbles_and_a_fresh_composer(serv
 def test_a_question_asked_while_an_answer_runs_waits_for_it_and_knows_it(
     server: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rheo = server(["one", {"sleep_s": 0.4}, " two"])
+    rheo = server(["one", HOLD, " two"])
     prompts = Prompts(rheo, monkeypatch)
     first = rheo.send("first")
     first.running("one")
     second = rheo.send("second", first.conversation_id)
     assert second.answer.state == "queued"
     assert rheo.watch(second).bubble["data-state"] == "queued"
+    rheo.go_on()
     second.ended()
     assert prompts.seen[1] == [("user", "first"), ("assistant", "one two"), ("user", "second")]
 
