@@ -1,8 +1,9 @@
 """Questions put to the tables of conversations. Each goes through the owner: what is not theirs is not found."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -10,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.conversations.models import ACTIVE, Conversation, Message
 from app.conversations.titles import title_of
 from app.conversations.tree import tree_of
-from app.database import now
+from app.database import new_id, now
 from app.errors import Invalid, NotFound, Stale
 
 _GONE_ON_ELSEWHERE = "This conversation has gone on in another place; what is new is shown now."
@@ -61,12 +62,22 @@ def ancestors(session: Session, message: Message) -> list[Message]:
     return tree_of(session, message.conversation_id).ancestors(message)
 
 
-def start_conversation(session: Session, owner: str, text: str, submission: str) -> Turn:
+def start_conversation(
+    session: Session,
+    owner: str,
+    text: str,
+    submission: str,
+    *,
+    model: str | None = None,
+    steering: Mapping[str, Any] | None = None,
+) -> Turn:
     """A new conversation with its first turn, or the turn that this sending had already made."""
     mark = _mark(owner, "", submission, text)
     if (made := _made_before(session, mark)) is not None:
         return made
-    conversation = Conversation(owner=owner, title=title_of(text))
+    kept = dict(steering) if steering else None
+    conversation = Conversation(id=new_id(), owner=owner, title=title_of(text), model=model, steering=kept)
+    _bring_up(conversation)
     session.add(conversation)
     session.flush()
     return _add_turn(session, conversation, None, text, mark)
@@ -136,7 +147,7 @@ def continue_answer(session: Session, answer: Message) -> None:
         raise Invalid("The conversation has gone on after this answer, so it stays as it is.")
     tree.choose(answer)
     answer.state, answer.ending, answer.error = "queued", None, None
-    _bring_up(session, answer.conversation_id)
+    _bring_up(session.get_one(Conversation, answer.conversation_id))
 
 
 def active_answers(session: Session, conversation: Conversation) -> Sequence[Message]:
@@ -174,6 +185,7 @@ def _add_turn(
     chosen: int = 0,
 ) -> Turn:
     question = Message(
+        id=new_id(),
         conversation_id=conversation.id,
         parent_id=parent_id,
         role="user",
@@ -183,13 +195,13 @@ def _add_turn(
         chosen=chosen,
     )
     session.add(question)
-    session.flush()
     answer = _add_answer(session, question)
     return Turn(conversation, question, answer)
 
 
 def _add_answer(session: Session, question: Message, chosen: int = 0) -> Message:
     answer = Message(
+        id=new_id(),
         conversation_id=question.conversation_id,
         parent_id=question.id,
         role="assistant",
@@ -197,14 +209,13 @@ def _add_answer(session: Session, question: Message, chosen: int = 0) -> Message
         chosen=chosen,
     )
     session.add(answer)
-    _bring_up(session, question.conversation_id)
+    _bring_up(session.get_one(Conversation, question.conversation_id))
     session.flush()
     return answer
 
 
-def _bring_up(session: Session, conversation_id: str) -> None:
+def _bring_up(conversation: Conversation) -> None:
     """A conversation that goes on is the latest one, and no longer one that was put away."""
-    conversation = session.get_one(Conversation, conversation_id)
     conversation.updated_at, conversation.archived_at = now(), None
 
 

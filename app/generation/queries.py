@@ -8,6 +8,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from app.conversations.models import ACTIVE, Conversation, Message
+from app.database import new_id
 from app.errors import NotFound
 from app.generation.models import Generation
 from app.generation.steering import changes
@@ -23,19 +24,26 @@ class Run:
 
 
 def queue(session: Session, answer: Message) -> Generation:
-    """A new generation that is to fill an answer: as its conversation is steered now, or as it was begun."""
-    begun = latest_of(session, [answer]).get(answer.id)
+    """A generation that is to fill a new answer, as its conversation is steered now."""
     conversation = session.get_one(Conversation, answer.conversation_id)
-    if begun is not None and begun.steering is not None:
-        steering: dict[str, Any] = begun.steering
-    else:
-        steering = conversation.steering or {}
-    changed = changes(steering_before(session, answer), steering)
+    return _queued(session, answer, conversation.model, conversation.steering or {})
+
+
+def queue_again(session: Session, answer: Message) -> Generation:
+    """One more generation of an answer, to go on where it ended, as it was begun."""
+    conversation = session.get_one(Conversation, answer.conversation_id)
+    begun = latest_of(session, [answer]).get(answer.id)
+    steering = begun.steering if begun is not None else None
     # What has begun goes on with the model that began it, where it is still here: no other can read on in its ids.
-    model = (begun.model if begun is not None and answer.text else None) or conversation.model
-    generation = Generation(message_id=answer.id, model=model, steering=steering, changed=changed)
+    model = begun.model if begun is not None and answer.text else None
+    own = conversation.steering or {}
+    return _queued(session, answer, model or conversation.model, own if steering is None else steering)
+
+
+def _queued(session: Session, answer: Message, model: str | None, steering: dict[str, Any]) -> Generation:
+    changed = changes(steering_before(session, answer), steering)
+    generation = Generation(id=new_id(), message_id=answer.id, model=model, steering=steering, changed=changed)
     session.add(generation)
-    session.flush()
     return generation
 
 

@@ -55,14 +55,22 @@ OUTCOMES: dict[str, Outcome] = {
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A run that has begun: what it is made with, and what of it and before it was said. `before` is the last
-    answer before it that said anything, `left_out` what an earlier begin of this run was made without."""
+    """A run that begins: what it is made with, and what of it and before it was said. `sampled` is what is left of
+    the steering after a restart, `before` the last answer before it that said anything, `left_out` what an earlier
+    begin of this run was made without, `changed` what is otherwise than it was in the answer before."""
 
     steering: Steering
+    sampled: Steering
     messages: list[Message]
     so_far: Part | None
     before: tuple[Message, Generation] | None
     left_out: int
+    changed: list[str]
+
+    def fit(self, engine: Engine) -> Context:
+        """What of it goes into the model's window."""
+        last = self.before[1].left_out if self.before else 0
+        return ContextWindow(engine, self.sampled, self.messages, self.so_far).fit(self.left_out or last)
 
 
 class Recorder:
@@ -89,7 +97,8 @@ class Recorder:
     def _record(self, job: Job) -> None:
         said = Said()
         try:
-            said.pieces = self._events.pieces(job.generation_id)
+            if job.resumed:
+                said.pieces = self._events.pieces(job.generation_id)
             outcome = self._generate(job, said)
         except TimeoutError as error:
             outcome = Outcome("failed", "timeout", f"The model was silent for too long. {error}".strip())
@@ -142,64 +151,70 @@ class Recorder:
         self._events.note(job.generation_id, Notice("model", percent, 100, words=model.waited_for))
 
     def _answer(self, job: Job, engine: Engine, said: Said) -> Outcome:
-        begun = self._begin(job, engine, said)
+        begun = self._read(job, engine, said)
         if begun is None:
             return OUTCOMES["cancelled"]
         if said.pieces and said.tokens >= begun.steering.max_tokens:
             return OUTCOMES["length"]
-        left = replace(begun.steering, max_tokens=begun.steering.max_tokens - said.tokens)
-        begun = replace(begun, steering=resolved(left, engine))
-        return self._play(job, engine, self._fit(job, engine, begun, said), begun, said)
+        # Outside of any transaction: to count the tokens of a long conversation takes its time.
+        context = begun.fit(engine)
+        if not self._begin(job, engine, begun, context, said):
+            return OUTCOMES["cancelled"]
+        if context.fault is not None:
+            raise context.fault
+        # Counted once, and so certain to be what the receipt says.
+        ids = tuple(context.token_ids) if context.fit != "uncounted" else None
+        return self._play(job, engine, replace(context.prompt, token_ids=ids), begun, said)
 
-    def _begin(self, job: Job, engine: Engine, said: Said) -> "Begun | None":
-        """Mark the answer as running and read what comes before it; None where it was deleted or stopped."""
+    def _read(self, job: Job, engine: Engine, said: Said) -> Begun | None:
+        """What the answer is to be made with; None where it was deleted or stopped."""
+        with self._database.read() as session:
+            found = run(session, job.generation_id)
+            if found is None or found.generation.stop_asked:
+                return None
+            message, generation = found.message, found.generation
+            said.one_model = message.model in (None, engine.model) or not (message.text or said.pieces)
+            messages = ancestors(session, message)
+            steering = self._defaults.changed_by(generation.steering)
+            left = replace(steering, max_tokens=steering.max_tokens - said.tokens)
+            before = _before(session, messages)
+            other = before is not None and before[0].model not in (None, engine.model)
+            changed = changes(steering_before(session, message), steering.kept())
+            return Begun(
+                steering,
+                resolved(left, engine),
+                messages,
+                said.part(message),
+                before,
+                generation.left_out,
+                ["model", *changed] if other else changed,
+            )
+
+    def _begin(self, job: Job, engine: Engine, begun: Begun, context: Context, said: Said) -> bool:
+        """Mark the answer as running and keep with what; whether it was neither deleted nor stopped meanwhile."""
+        lost = _lost(engine, begun, context)
         with self._database.write() as session:
             found = run(session, job.generation_id)
             # Between its commit and its taking nobody could tell the runner: then only the row says it.
             if found is None or found.generation.stop_asked:
-                return None
-            message = found.message
-            said.one_model = message.model in (None, engine.model) or not (message.text or said.pieces)
+                return False
+            message, generation = found.message, found.generation
             message.state = "running"
-            generation = found.generation
             message.model = generation.model = engine.model
             generation.started_at = generation.started_at or now()
-            messages = ancestors(session, message)
-            steering = self._defaults.changed_by(generation.steering)
-            generation.steering = steering.kept()
-            before = _before(session, messages)
-            other = before is not None and before[0].model not in (None, engine.model)
-            changed = changes(steering_before(session, message), generation.steering)
-            generation.changed = ["model", *changed] if other else changed
-            return Begun(steering, messages, said.part(message), before, generation.left_out)
-
-    def _fit(self, job: Job, engine: Engine, begun: "Begun", said: Said) -> Prompt:
-        """The prompt, as much of it as goes in. Raises `Invalid` where it can't or must not be made to.
-
-        Outside of any transaction: to count the tokens of a long conversation takes its time.
-        """
-        last = begun.before[1].left_out if begun.before else 0
-        context = ContextWindow(engine, begun.steering, begun.messages, begun.so_far).fit(begun.left_out or last)
-        if context.fault is not None:
-            raise context.fault
-        lost = _lost(engine, begun, context)
-        with self._database.write() as session:
-            found = run(session, job.generation_id)
-            if found is not None:
-                found.generation.left_out = context.left_out
+            generation.steering, generation.changed = begun.steering.kept(), begun.changed
+            if context.fault is None:
+                generation.left_out = context.left_out
                 # What goes on has been read before, and what it told of its beginning stays true.
-                found.generation.lost_at = lost if begun.so_far is None else found.generation.lost_at
-                if context.fit != "uncounted":
-                    given = len(begun.so_far.token_ids or ()) if begun.so_far else 0
-                    receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
-                    keep_begin(session, found.generation, receipt, engine, begun.steering)
-        if context.fit == "uncounted":
-            return context.prompt
-        # Counted once, and so certain to be what the receipt says.
-        return replace(context.prompt, token_ids=tuple(context.token_ids))
+                generation.lost_at = lost if begun.so_far is None else generation.lost_at
+            if context.fault is None and context.fit != "uncounted":
+                given = len(begun.so_far.token_ids or ()) if begun.so_far else 0
+                receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
+                keep_begin(session, generation, receipt, engine, begun.sampled)
+        return True
 
     def _play(self, job: Job, engine: Engine, prompt: Prompt, begun: "Begun", said: Said) -> Outcome:
-        asked, steering = job.cancellation.asked, begun.steering
+        asked, steering = job.cancellation.asked, begun.sampled
         stopping, stops = Stopping(asked), Stops(steering.stop, begun.so_far.text if begun.so_far else "")
         # The run's own time goes on where it was when the process was gone.
         began = time.monotonic() - (said.pieces[-1].at if said.pieces else 0.0)
@@ -252,7 +267,7 @@ def _before(session: Session, messages: list[Message]) -> tuple[Message, Generat
 
 def _lost(engine: Engine, begun: Begun, context: Context) -> int | None:
     """The token from which on the model can't use what it has read for the answer before."""
-    if begun.before is None or begun.so_far is not None or context.fit == "uncounted":
+    if begun.before is None or begun.so_far is not None or context.fault is not None or context.fit == "uncounted":
         return None
     answer, generation = begun.before
     if answer.model != engine.model or generation.prompt_tokens is None:

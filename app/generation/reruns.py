@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import or_, select
+from sqlalchemy import Select, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from app.conversations.models import Conversation, Message
@@ -69,10 +69,10 @@ class Rerunner:
     def ended(self, generation_id: str) -> None:
         """A generation is over: where it was the newest of a rerun, its next question is asked."""
         with self._database.read() as session:
-            generation = session.get(Generation, generation_id)
-            known = generation is not None and _waiting_for(session, generation.message_id) is not None
-        if generation is not None and known:
-            self._go_on(generation.message_id)
+            newest = _waiting().join(Generation, Generation.message_id == Rerun.answer_id)
+            rerun = session.scalar(newest.where(Generation.id == generation_id))
+        if rerun is not None:
+            self._go_on(rerun.answer_id)
 
     def _go_on(self, answer_id: str) -> None:
         with self._database.write() as session:
@@ -97,10 +97,9 @@ def begin(session: Session, owner: str, source_id: str, through: str | None, mod
     questions = _questions(path)
     if not questions:
         raise Invalid("There is no question in this conversation that could be asked again.")
-    turn = start_conversation(session, owner, questions[0].text, "")
+    turn = start_conversation(session, owner, questions[0].text, "", model=model, steering=source.steering)
     conversation = turn.conversation
     conversation.title, conversation.own_title = f"{source.title} – {model.rpartition('/')[2]}", True
-    conversation.steering, conversation.model = source.steering, model
     rerun = Rerun(conversation_id=conversation.id, source_id=source.id, leaf_id=path[-1].id, answer_id=turn.answer.id)
     session.add(rerun)
     return rerun, queue(session, turn.answer)
@@ -167,8 +166,12 @@ def _next(session: Session, rerun: Rerun, answer: Message | None) -> tuple[Gener
     return queue(session, turn.answer), conversation
 
 
+def _waiting() -> Select[Rerun]:
+    return select(Rerun).where(Rerun.state == "running")
+
+
 def _waiting_for(session: Session, answer_id: str) -> Rerun | None:
-    return session.scalar(select(Rerun).where(Rerun.answer_id == answer_id, Rerun.state == "running"))
+    return session.scalar(_waiting().where(Rerun.answer_id == answer_id))
 
 
 def _questions(path: Sequence[Message]) -> list[Message]:

@@ -31,10 +31,6 @@ class Screens:
         self._used_at: dict[str, float] = {}
         self._followers: dict[str, asyncio.Task[None]] = {}
 
-    def get(self, run: str) -> Screen | None:
-        """The screen of a run that somebody has opened."""
-        return self._screens.get(run)
-
     def open(self, run: str, message: Message, covered: int) -> Screen:
         """The screen of a run, up to what is kept now. `message` has the text up to the event `covered`.
 

@@ -7,10 +7,11 @@ from markupsafe import Markup
 from sqlalchemy.orm import Session
 
 from app.conversations.models import Conversation, Message
+from app.conversations.queries import Turn
 from app.conversations.tree import Tree, Variants, read_whole, tree_of
 from app.generation.models import Generation
 from app.generation.queries import latest_of
-from app.web.bodies import bodies
+from app.web.bodies import bodies, body, unsaid
 from app.web.parts import Parts
 
 PAGE = 50
@@ -143,6 +144,17 @@ def shown(
         earlier=messages[max(0, first - PAGE)].id if first else None,
         messages=messages if complete else None,
         cut=_cut(session, messages),
+    )
+
+
+def shown_first(turn: Turn, generation: Generation) -> Shown:
+    """A conversation that was made just now, with its first turn; nothing has been said yet."""
+    question, answer = turn.question, turn.answer
+    return Shown(
+        turn.conversation,
+        [Bubble(question, None, body(question)), Bubble(answer, generation, unsaid(answer))],
+        answering=True,
+        messages=[question, answer],
     )
 
 

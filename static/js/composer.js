@@ -30,18 +30,23 @@ document.addEventListener("htmx:before:swap", ({ detail: { ctx, tasks } }) => {
   const fresh = tasks.findIndex((task) => task.target?.id === "composer");
   if (fresh < 0) return;
   forget();
-  if (input().value !== sent || converting) keepWriting(ctx.sourceElement, tasks.splice(fresh, 1)[0]);
+  goOn(ctx.sourceElement, tasks.splice(fresh, 1)[0].fragment.querySelector("form"));
 });
 
-// Someone wrote on while the message was under way: their composer stays, and becomes the next sending.
-function keepWriting(form, { fragment }) {
-  const next = fragment.querySelector("form");
+// The composer stays, with what was written on in it while the message was under way, and becomes the next sending:
+// to take a field with the focus out of the page costs the time of a layout, just when the first word should come.
+function goOn(form, next) {
   for (const name of ["action", "hx-post"]) form.setAttribute(name, next.getAttribute(name));
-  for (const field of next.querySelectorAll("input[type=hidden]")) form.elements[field.name]?.replaceWith(field);
+  for (const field of form.querySelectorAll("input[type=hidden]")) field.remove();
+  form.prepend(...next.querySelectorAll("input[type=hidden]"));
   const gone = sent;
-  const cut = () => input().value.startsWith(gone) && input().setRangeText("", 0, gone.length, "preserve");
+  const cut = () => {
+    if (input().value.startsWith(gone)) input().setRangeText("", 0, gone.length, "preserve");
+    input().style.height = "";
+  };
   if (converting) input().addEventListener("compositionend", cut, { once: true });
   else cut();
+  if (document.activeElement !== input()) input().focus({ preventScroll: true });
 }
 
 document.addEventListener("htmx:error", ({ detail: { ctx, error } }) => {

@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.conversations.models import Conversation, Message
-from app.conversations.queries import conversation_of, message_of, start_conversation
+from app.conversations.queries import Turn, conversation_of, message_of, start_conversation
 from app.errors import AppError, Invalid, NotFound
+from app.generation.models import Generation
 from app.generation.queries import queue
 from app.web.access import Owner
 from app.web.contexts import LATER, check_alone, gauge
@@ -22,7 +23,7 @@ from app.web.model_forms import ChosenModel, check_model
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
 from app.web.steering_forms import ChosenSteering, carried
-from app.web.transcripts import NEWEST, Window, shown
+from app.web.transcripts import NEWEST, Window, shown, shown_first
 from app.web.trashed import Trashed, trashed_of
 
 router = APIRouter()
@@ -61,23 +62,23 @@ def create_conversation(
             return failure(request, error)
         return new_conversation_page(request, parts, form.text, error, chosen, model=model)
     with parts.database.write() as session:
-        turn = start_conversation(session, owner, form.text, form.submission)
-        if turn.fresh:
-            turn.conversation.steering = chosen or None
-            turn.conversation.model = model
+        turn = start_conversation(session, owner, form.text, form.submission, model=model, steering=chosen)
         generation = queue(session, turn.answer) if turn.fresh else None
     path = f"/conversations/{turn.conversation.id}"
     with parts.starting(generation, turn.conversation):
         if not by_htmx(request):
             return pages_of(request).see(path)
-        response = _started(request, owner, parts, turn.conversation.id)
+        response = _started(request, parts, turn, generation)
     response.headers["HX-Push-Url"] = parts.settings.root_path + path
     return response
 
 
-def _started(request: Request, owner: str, parts: Parts, conversation_id: str) -> Response:
-    with parts.database.read() as session:
-        page = shown(parts, session, conversation_of(session, owner, conversation_id))
+def _started(request: Request, parts: Parts, turn: Turn, generation: Generation | None) -> Response:
+    if generation is not None:
+        page = shown_first(turn, generation)
+    else:
+        with parts.database.read() as session:
+            page = shown(parts, session, turn.conversation)
     return pages_of(request).partial(
         "conversations/_started.html",
         conversation=page.conversation,
@@ -89,6 +90,7 @@ def _started(request: Request, owner: str, parts: Parts, conversation_id: str) -
             parts, page.conversation.steering, page.messages or (), page.generations, model=page.conversation.model
         ),
         model=page.conversation.model or "",
+        tags=(),  # a new one has none
     )
 
 

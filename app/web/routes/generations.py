@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Request
 from markupsafe import Markup
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from app.conversations.models import Conversation
@@ -27,18 +26,29 @@ from app.web.transcripts import Bubble, bubbles
 router = APIRouter()
 
 
-def _readable(request: Request, owner: Owner, parts: PartsOf, generation_id: str) -> Run | None:
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A generation and what its readers see; without a screen where it is over, or goes on as another run."""
+
+    found: Run
+    screen: Screen | None
+
+
+def _opened(request: Request, owner: Owner, parts: PartsOf, generation_id: str) -> Opened | None:
     """The owner's generation. Its session is closed before the stream begins.
 
     None for a page whose conversation is gone: told an error, htmx would ask for ever.
     """
     try:
         with parts.database.read() as session:
-            return run_of(session, owner, generation_id)
+            found = run_of(session, owner, generation_id)
     except NotFound:
         if by_htmx(request):
             return None
         raise
+    if not found.message.active or found.generation.ended_at is not None:
+        return Opened(found, None)
+    return Opened(found, parts.screens.open(generation_id, found.message, found.generation.covered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +76,14 @@ async def stream(
     *,
     owner: Owner,
     parts: PartsOf,
-    found: Annotated[Run | None, Depends(_readable, scope="function")],
+    opened: Annotated[Opened | None, Depends(_opened, scope="function")],
     place: Annotated[Place, Depends(_place)],
 ) -> Response:
     """The events of one answer. Reading never starts work."""
-    if found is None:
+    if opened is None:
         return Response(GONE, media_type=MEDIA_TYPE, headers=HEADERS)
 
-    screen = await _screen(parts, found)
+    found, screen = opened.found, opened.screen
     if screen is not None and place.number is not None and screen.goes_on_from(place.number, place.screen):
         ending = partial(_ended, parts, request, owner, found, screen)
         body = frames(parts.screens, screen, place.number, pages_of(request), ending)
@@ -96,16 +106,6 @@ def create_cancellation(
     if by_htmx(request):
         return Response(status_code=204)
     return pages_of(request).see(f"/conversations/{found.conversation.id}#message-{found.message.id}")
-
-
-async def _screen(parts: Parts, found: Run) -> Screen | None:
-    """What the readers of a run see; None for one that is over, or goes on as another run."""
-    run = found.generation.id
-    if not found.message.active or found.generation.ended_at is not None:
-        return None
-    return parts.screens.get(run) or await run_in_threadpool(
-        parts.screens.open, run, found.message, found.generation.covered
-    )
 
 
 @dataclass(frozen=True, slots=True)

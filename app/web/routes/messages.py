@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse, Response
 from app.conversations.models import Conversation, Message
 from app.conversations.queries import add_answer, add_turn, continue_answer, conversation_of, message_of
 from app.errors import Invalid, Stale
-from app.generation.queries import queue
+from app.generation.queries import queue, queue_again
 from app.rendering.thinking import without_thinking
 from app.web.access import Owner
 from app.web.contexts import check_fits
@@ -87,7 +87,7 @@ def create_continuation(request: Request, owner: Owner, parts: PartsOf, message_
     with parts.database.write() as session:
         answer = message_of(session, owner, message_id)
         continue_answer(session, answer)
-        generation = queue(session, answer)
+        generation = queue_again(session, answer)
         conversation = conversation_of(session, owner, answer.conversation_id)
     with parts.starting(generation, conversation):
         return _answer_begun(request, parts, conversation, answer)

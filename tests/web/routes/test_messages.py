@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from casefiles import case_file
-from dom import parse
+from dom import apply, parse, shape
 from serving import HOLD, HTMX, Running, Serve, Turn
 from waiting import until
 
@@ -49,6 +49,23 @@ def test_with_htmx_a_further_turn_comes_as_two_bubbles_and_a_fresh_composer(serv
     assert fragment.all("hx-partial", hx_target=f"#conversation-{first.conversation_id}")
     page = rheo.page(first.path)
     assert [m.test_id("message-body").body for m in page.test_ids("message")][:3] == ["Hello?", "Hello", "And?"]
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_the_bubble_that_a_sending_brings_is_filled_by_its_stream(server: Serve, further: bool) -> None:
+    rheo = server([HOLD, "one", " *two*"], pace_s=0.001)
+    path = f"{rheo.send().path}/messages" if further else "/conversations"
+    document = parse(post(rheo, path, "And?", **HTMX).text)
+    answer = document.test_ids("message")[-1]
+    with rheo.stream(answer["hx-sse:connect"]) as stream:
+        rheo.go_on()
+        for frame in stream:
+            apply(document, parse(frame.data))
+    shown = document.one(id_=answer["id"])
+    assert shown.one("footer")["data-state"] == "finished"
+    assert shown.test_id("message-body").body == "one two"
+    kept = rheo.page(f"/conversations/{rheo.conversations()[0].id}").one(id_=answer["id"])
+    assert shape(shown.test_id("message-body")) == shape(kept.test_id("message-body"))
 
 
 def test_a_question_asked_while_an_answer_runs_waits_for_it_and_knows_it(
