@@ -96,6 +96,7 @@ def test_keys_lead_through_the_list_and_to_a_new_chat_but_not_out_of_a_text(
 def test_a_title_is_changed_in_its_place(rheo: Rheo, chat: Chat, page: Page) -> None:
     chat.open(f"{rheo.url}/conversations/{7:024x}")
     field = page.locator("#conversation-header").get_by_label("Title", exact=True)
+    expect(chat.box).to_be_focused()
     page.keyboard.press("F2")
     expect(field).to_be_focused()
     page.keyboard.type("Never kept")

@@ -1,13 +1,17 @@
 """The server dies and comes back: answers go on by themselves, once, and open pages show it without a reload."""
 
+import random
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos.eye import storm_in
+from chaos.storm import Plan
 from chat import Chat
 from cutting_proxy import CuttingProxy
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from rheo import Rheo
 
 WORDS = [f"w{number} " for number in range(100)]
@@ -25,6 +29,14 @@ def _lines_break(complaints) -> None:
 def restart(rheo: Rheo, how: signal.Signals = signal.SIGKILL) -> None:
     rheo.stop(how)
     rheo.start()
+
+
+def test_a_short_storm_loses_nothing(browser: Browser, tmp_path: Path) -> None:
+    """`make chaos` is the long one. Not in a file of its own: it would be begun last, and be waited for."""
+    plan = Plan(kills=3, cuts=6, stops=2, seed=random.randrange(10**6), minutes=5)
+    ledger = storm_in(tmp_path, browser, plan)
+    assert not ledger.losses, ledger.report(plan.seed, 0)
+    assert ledger.checked["text shown"] > 10
 
 
 @pytest.mark.parametrize("down_s", [0, 3])
