@@ -176,6 +176,11 @@ class Running:
         assert self.settings.script is not None
         (self.settings.script.parent / HOLD["wait_for"]).touch()
 
+    def hold_again(self) -> None:
+        """Have later answers stand at their `HOLD` as before."""
+        assert self.settings.script is not None
+        (self.settings.script.parent / HOLD["wait_for"]).unlink()
+
     def stop(self) -> None:
         """End, as a signal does."""
         self._server.should_exit = True

@@ -73,6 +73,10 @@ class EventLog(Protocol):
         """What is kept after a number, now, as one text."""
         ...
 
+    def wait(self, run: str, after: int, within_s: float) -> bool:
+        """Wait until something is kept after a number; whether it came in time. For a worker thread."""
+        ...
+
     def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event] | Notice]:
         """Events after a number as they are kept, several at a time when they are there; notices in between.
 

@@ -88,6 +88,12 @@ class TableEventLog:
         ids = tuple(id_ for event in events for id_ in event.token_ids)
         return Snapshot("".join(event.text for event in events), ids, events[-1].number if events else after)
 
+    def wait(self, run: str, after: int, within_s: float) -> bool:
+        channel = self._open(run)
+        with self._changed:
+            self._changed.wait_for(lambda: channel.last > after or self._closed, within_s)
+            return channel.last > after
+
     async def follow(self, run: str, after: int, silence_s: float) -> AsyncIterator[list[Event] | Notice]:
         self._loop = asyncio.get_running_loop()
         channel = await asyncio.to_thread(self._open, run)
@@ -234,6 +240,7 @@ class TableEventLog:
                     channel.expires_at = time.monotonic() + self._expiry_s
                 else:
                     channel.notice = None  # it told where the run stood before this text came
+            self._changed.notify_all()
         self._wake({channel for channel, _ in batch})
 
     def _wake(self, channels: Iterable[Channel]) -> None:

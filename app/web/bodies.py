@@ -9,7 +9,7 @@ from sqlalchemy import update
 from app.conversations.models import ACTIVE, Message
 from app.database import Database
 from app.errors import AppError
-from app.rendering.answer import Answer, render_answer
+from app.rendering.answer import render_answer
 from app.rendering.markdown import RENDERER_VERSION
 
 log = logging.getLogger(__name__)
@@ -27,11 +27,6 @@ def bodies(database: Database, messages: Iterable[Message]) -> dict[str, Markup]
 def body(message: Message) -> Markup:
     """The body of one message that has ended; nothing is kept."""
     return _kept_or_made(message, [])
-
-
-def unsaid(message: Message) -> Markup:
-    """The body of an answer that has not said anything yet: where its first words come."""
-    return Markup(Answer(message.id).page)  # noqa: S704  (an empty element)
 
 
 def source(message_id: str, text: str) -> Markup:

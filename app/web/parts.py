@@ -1,7 +1,5 @@
 """The parts of the application that handlers work with, as one dependency."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -26,6 +24,10 @@ from app.settings import Settings
 from app.transfer.importer import Importer
 from app.web.screens import Screens
 
+FIRST_WORDS_S = 0.015
+"""How long a new bubble waits for its first words: a fast model's come with it, and a slow one is not missed yet.
+To bring them by a stream of their own takes three times as long, and more while the page renders beside the model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -47,14 +49,16 @@ class Parts:
     rerunner: Rerunner
     purger: Purger
 
-    @contextmanager
-    def starting(self, generation: Generation | None, conversation: Conversation) -> Iterator[None]:
-        """Have a committed generation run once its page is rendered: both at one time keep each other waiting."""
-        try:
-            yield
-        finally:
-            if generation is not None:
-                self.start(generation, conversation)
+    def begin(self, generation: Generation | None, conversation: Conversation, *, shown: bool) -> None:
+        """Have a generation run that was committed just now, where there is one.
+
+        `shown`: its bubble is rendered next, and first words that come at once come with it.
+        """
+        if generation is None:
+            return
+        self.start(generation, conversation)
+        if shown:
+            self.events.wait(generation.id, generation.covered, FIRST_WORDS_S)
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""

@@ -11,7 +11,7 @@ from app.conversations.queries import Turn
 from app.conversations.tree import Tree, Variants, read_whole, tree_of
 from app.generation.models import Generation
 from app.generation.queries import latest_of
-from app.web.bodies import bodies, body, unsaid
+from app.web.bodies import bodies, body
 from app.web.parts import Parts
 
 PAGE = 50
@@ -126,10 +126,13 @@ def shown(
     window: Window = NEWEST,
     *,
     through: str | None = None,
+    begun: str | None = None,
 ) -> Shown:
     """A conversation with everything its page needs.
 
     `through` is a message whose branch is to be shown whatever is chosen; one that is not there changes nothing.
+    `begun` is an answer that this page has just asked for: be it over by now, it is shown as running, and its stream
+    brings the end, with all that the page tells and does then.
     """
     tree = tree_of(session, conversation.id, bare=True)
     messages = tree.path(through or window.around or window.before or None)
@@ -137,6 +140,10 @@ def shown(
     # Of a long conversation only what is shown: it is opened more often than it is read from its beginning.
     complete = len(messages) <= PAGE
     read_whole(session, messages if complete else messages[first:end], ids=complete)
+    for message in messages:
+        if message.id == begun and not message.active:
+            session.expunge(message)
+            message.state = "running"
     return Shown(
         conversation,
         bubbles(parts, session, tree, messages[first:end]),
@@ -147,12 +154,15 @@ def shown(
     )
 
 
-def shown_first(turn: Turn, generation: Generation) -> Shown:
-    """A conversation that was made just now, with its first turn; nothing has been said yet."""
+def shown_first(parts: Parts, turn: Turn, generation: Generation) -> Shown:
+    """A conversation that was made just now, with its first turn: nothing of it needs to be read again."""
     question, answer = turn.question, turn.answer
+    running = _running(parts, answer, generation)
+    if running.after:
+        answer.state = "running"
     return Shown(
         turn.conversation,
-        [Bubble(question, None, body(question)), Bubble(answer, generation, unsaid(answer))],
+        [Bubble(question, None, body(question)), running],
         answering=True,
         messages=[question, answer],
     )

@@ -357,3 +357,15 @@ def test_a_failed_save_of_one_batch_logs_no_text(
     log.append("run", "a secret")
     until(lambda: caplog.records)
     assert "a secret" not in caplog.text
+
+
+def test_who_waits_hears_of_what_is_kept_after_a_number_and_of_nothing_else(log: EventLog) -> None:
+    assert not log.wait("run", 0, 0.02)
+    log.append("other", "x")
+    assert not log.wait("run", 0, 0.05)
+    threading.Timer(0.05, log.append, ["run", "a"]).start()
+    assert log.wait("run", 0, LONG)
+    assert log.wait("run", 0, 0)
+    assert not log.wait("run", 1, 0.02)
+    log.end("run")
+    assert log.wait("run", 1, LONG)

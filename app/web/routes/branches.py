@@ -61,8 +61,9 @@ def create_revision(
         question = message_of(session, owner, question.id)
         turn = add_revision(session, question, form.text, form.submission)
         generation = queue(session, turn.answer) if turn.fresh else None
-    with parts.starting(generation, turn.conversation):
-        return _see(request, owner, parts, turn.answer, "conversations/_on_top.html")
+    parts.begin(generation, turn.conversation, shown=by_htmx(request))
+    begun = turn.answer.id if turn.fresh else None
+    return _see(request, owner, parts, turn.answer, "conversations/_on_top.html", begun=begun)
 
 
 @router.post("/messages/{message_id}/deletion")
@@ -112,13 +113,15 @@ def branch_shown(request: Request, page: Shown, *more: str, undo: Message | None
     return response
 
 
-def _see(request: Request, owner: str, parts: Parts, message: Message, *more: str) -> Response:
+def _see(
+    request: Request, owner: str, parts: Parts, message: Message, *more: str, begun: str | None = None
+) -> Response:
     """The branch with a message, which is chosen by now."""
     if not by_htmx(request):
         return pages_of(request).see(f"/conversations/{message.conversation_id}#message-{message.id}")
     with parts.database.read() as session:
         conversation = conversation_of(session, owner, message.conversation_id)
-        page = shown(parts, session, conversation, through=message.id)
+        page = shown(parts, session, conversation, through=message.id, begun=begun)
     return branch_shown(request, page, *more)
 
 

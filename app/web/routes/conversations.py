@@ -65,17 +65,17 @@ def create_conversation(
         turn = start_conversation(session, owner, form.text, form.submission, model=model, steering=chosen)
         generation = queue(session, turn.answer) if turn.fresh else None
     path = f"/conversations/{turn.conversation.id}"
-    with parts.starting(generation, turn.conversation):
-        if not by_htmx(request):
-            return pages_of(request).see(path)
-        response = _started(request, parts, turn, generation)
+    parts.begin(generation, turn.conversation, shown=by_htmx(request))
+    if not by_htmx(request):
+        return pages_of(request).see(path)
+    response = _started(request, parts, turn, generation)
     response.headers["HX-Push-Url"] = parts.settings.root_path + path
     return response
 
 
 def _started(request: Request, parts: Parts, turn: Turn, generation: Generation | None) -> Response:
     if generation is not None:
-        page = shown_first(turn, generation)
+        page = shown_first(parts, turn, generation)
     else:
         with parts.database.read() as session:
             page = shown(parts, session, turn.conversation)

@@ -43,21 +43,22 @@ def create_message(
             generation = queue(session, turn.answer) if turn.fresh else None
     except Stale as error:
         return _caught_up(request, owner, parts, conversation_id, form=form, error=error)
-    with parts.starting(generation, conversation):
-        if not by_htmx(request):
-            return pages_of(request).see(f"/conversations/{conversation_id}#message-{turn.answer.id}")
-        with parts.database.read() as session:
-            conversation = conversation_of(session, owner, conversation_id)
-            page = shown(parts, session, conversation, through=turn.answer.id)
-        return pages_of(request).partial(
-            "messages/_sent.html",
-            conversation=page.conversation,
-            bubbles=page.after(form.leaf, {turn.question.id, turn.answer.id}),
-            running=page.running,
-            submission=new_submission(),
-            leaf=page.leaf,
-            model=page.conversation.model or "",
-        )
+    parts.begin(generation, conversation, shown=by_htmx(request))
+    if not by_htmx(request):
+        return pages_of(request).see(f"/conversations/{conversation_id}#message-{turn.answer.id}")
+    with parts.database.read() as session:
+        conversation = conversation_of(session, owner, conversation_id)
+        begun = turn.answer.id if turn.fresh else None
+        page = shown(parts, session, conversation, through=turn.answer.id, begun=begun)
+    return pages_of(request).partial(
+        "messages/_sent.html",
+        conversation=page.conversation,
+        bubbles=page.after(form.leaf, {turn.question.id, turn.answer.id}),
+        running=page.running,
+        submission=new_submission(),
+        leaf=page.leaf,
+        model=page.conversation.model or "",
+    )
 
 
 @router.get("/messages/{message_id}.md")
@@ -77,8 +78,8 @@ def create_answer(request: Request, owner: Owner, parts: PartsOf, message_id: st
         answer = add_answer(session, question)
         generation = queue(session, answer)
         conversation = conversation_of(session, owner, question.conversation_id)
-    with parts.starting(generation, conversation):
-        return _answer_begun(request, parts, conversation, answer, fields.get("leaf"))
+    parts.begin(generation, conversation, shown=by_htmx(request))
+    return _answer_begun(request, parts, conversation, answer, fields.get("leaf"))
 
 
 @router.post("/messages/{message_id}/continuation")
@@ -89,8 +90,8 @@ def create_continuation(request: Request, owner: Owner, parts: PartsOf, message_
         continue_answer(session, answer)
         generation = queue_again(session, answer)
         conversation = conversation_of(session, owner, answer.conversation_id)
-    with parts.starting(generation, conversation):
-        return _answer_begun(request, parts, conversation, answer)
+    parts.begin(generation, conversation, shown=by_htmx(request))
+    return _answer_begun(request, parts, conversation, answer)
 
 
 def _caught_up(
@@ -123,7 +124,7 @@ def _answer_begun(
     if not by_htmx(request):
         return pages_of(request).see(f"/conversations/{conversation.id}#message-{answer.id}")
     with parts.database.read() as session:
-        page = shown(parts, session, conversation, through=answer.id)
+        page = shown(parts, session, conversation, through=answer.id, begun=answer.id)
     bubble = next((bubble for bubble in page.bubbles if bubble.message.id == answer.id), None)
     beside = {answer.parent_id, *(bubble.variants.ids if bubble and bubble.variants else ())}
     if bubble is None or (leaf is not None and leaf not in beside):

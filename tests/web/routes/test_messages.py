@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
@@ -66,6 +67,44 @@ def test_the_bubble_that_a_sending_brings_is_filled_by_its_stream(server: Serve,
     assert shown.test_id("message-body").body == "one two"
     kept = rheo.page(f"/conversations/{rheo.conversations()[0].id}").one(id_=answer["id"])
     assert shape(shown.test_id("message-body")) == shape(kept.test_id("message-body"))
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_first_words_that_come_at_once_come_with_the_bubble(
+    server: Serve, monkeypatch: pytest.MonkeyPatch, further: bool
+) -> None:
+    monkeypatch.setattr("app.web.parts.FIRST_WORDS_S", 5)
+    rheo = server(["*one*", HOLD, " two"])
+    path = f"{rheo.send().path}/messages" if further else "/conversations"
+    rheo.ready()
+    if further:
+        rheo.go_on()
+        until(lambda: not rheo.messages()[-1].active)
+        rheo.hold_again()
+    answer = parse(post(rheo, path, "And?", **HTMX).text).test_ids("message")[-1]
+    assert (answer["data-state"], answer.test_id("message-body").body) == ("running", "one")
+    assert answer.test_id("message-body").all("em")
+
+
+@pytest.mark.parametrize("script", [[], [{"raise": "broken"}]])
+def test_an_answer_that_is_over_before_its_bubble_is_shown_as_running_and_ends_by_its_stream(
+    server: Serve, monkeypatch: pytest.MonkeyPatch, script: list[Any]
+) -> None:
+    """So the page says and does the same at every end."""
+    monkeypatch.setattr("app.web.parts.FIRST_WORDS_S", 5)
+    rheo = server(script)
+    rheo.ready()
+    first = rheo.send()
+    first.ended()
+    for path in (f"{first.path}/messages", f"/messages/{first.question_id}/answers"):
+        document = parse(post(rheo, path, "And?", **HTMX).text)
+        answer = document.test_ids("message")[-1]
+        assert not rheo.messages()[-1].active
+        assert answer["data-state"] == "running"
+        for frame in rheo.frames(answer["hx-sse:connect"]):
+            apply(document, parse(frame.data))
+        assert document.one(id_=answer["id"])["data-state"] == rheo.messages()[-1].state
+        assert not document.one(id_=answer["id"]).get("hx-sse:connect")
 
 
 def test_a_question_asked_while_an_answer_runs_waits_for_it_and_knows_it(
