@@ -99,7 +99,8 @@ def test_d07_an_answer_that_went_on_once_can_be_tried_again(start_rheo: Start, c
 def test_a20_sigterm_with_three_streams_is_quick_and_all_three_go_on(
     start_rheo: Start, chat: Chat, context: BrowserContext
 ) -> None:
-    rheo: Rheo = start_rheo([{"id": "words", "delay_ms": 50, "steps": WORDS}])
+    steps = [*WORDS[:50], {"wait_for": "go"}, *WORDS[50:]]
+    rheo: Rheo = start_rheo([{"id": "words", "delay_ms": 50, "steps": steps}])
     chats = [chat, Chat(context.new_page()), Chat(context.new_page())]
     for number, each in enumerate(chats):
         each.open(rheo.url).ask(f"Go {number}")
@@ -109,6 +110,7 @@ def test_a20_sigterm_with_three_streams_is_quick_and_all_three_go_on(
     rheo.stop(signal.SIGTERM)
     assert time.monotonic() - began < 10
     seen = [each.text() for each in chats]
+    (rheo.folder / "go").touch()
     rheo.start()
     for each, before in zip(chats, seen, strict=True):
         each.wait("finished", timeout_s=30)
