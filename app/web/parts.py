@@ -24,7 +24,7 @@ from app.settings import Settings
 from app.transfer.importer import Importer
 from app.web.screens import Screens
 
-FIRST_WORDS_S = 0.015
+FIRST_WORDS_S = 0.03
 """How long a new bubble waits for its first words: a fast model's come with it, and a slow one is not missed yet.
 To bring them by a stream of their own takes three times as long, and more while the page renders beside the model."""
 
