@@ -77,7 +77,6 @@ def start_conversation(
         return made
     kept = dict(steering) if steering else None
     conversation = Conversation(id=new_id(), owner=owner, title=title_of(text), model=model, steering=kept)
-    _bring_up(conversation)
     session.add(conversation)
     session.flush()
     return _add_turn(session, conversation, None, text, mark)
@@ -105,6 +104,7 @@ def add_turn(
         )
     if path:
         tree.choose(path[-1])
+    _bring_up(conversation)
     return _add_turn(session, conversation, end or None, text, mark)
 
 
@@ -123,6 +123,7 @@ def add_revision(session: Session, question: Message, text: str, submission: str
     tree.choose(question)
     parent = tree.parent(question)
     parent_id = parent.id if parent else None
+    _bring_up(conversation)
     return _add_turn(session, conversation, parent_id, text, mark, chosen=tree.next_choice(parent_id))
 
 
@@ -135,6 +136,7 @@ def add_answer(session: Session, question: Message) -> Message:
         raise Invalid("Only a question can be answered again.")
     tree = tree_of(session, question.conversation_id)
     tree.choose(question)
+    _bring_up(session.get_one(Conversation, question.conversation_id))
     return _add_answer(session, question, tree.next_choice(question.id))
 
 
@@ -209,7 +211,6 @@ def _add_answer(session: Session, question: Message, chosen: int = 0) -> Message
         chosen=chosen,
     )
     session.add(answer)
-    _bring_up(session.get_one(Conversation, question.conversation_id))
     session.flush()
     return answer
 

@@ -97,6 +97,7 @@ class Recorder:
     def _record(self, job: Job) -> None:
         said = Said()
         try:
+            # An answer has pieces only once it has begun, and none begins twice in one process.
             if job.resumed:
                 said.pieces = self._events.pieces(job.generation_id)
             outcome = self._generate(job, said)
@@ -207,13 +208,13 @@ class Recorder:
                 generation.left_out = context.left_out
                 # What goes on has been read before, and what it told of its beginning stays true.
                 generation.lost_at = lost if begun.so_far is None else generation.lost_at
-            if context.fault is None and context.fit != "uncounted":
-                given = len(begun.so_far.token_ids or ()) if begun.so_far else 0
-                receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
-                keep_begin(session, generation, receipt, engine, begun.sampled)
+                if context.fit != "uncounted":
+                    given = len(begun.so_far.token_ids or ()) if begun.so_far else 0
+                    receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
+                    keep_begin(session, generation, receipt, engine, begun.sampled)
         return True
 
-    def _play(self, job: Job, engine: Engine, prompt: Prompt, begun: "Begun", said: Said) -> Outcome:
+    def _play(self, job: Job, engine: Engine, prompt: Prompt, begun: Begun, said: Said) -> Outcome:
         asked, steering = job.cancellation.asked, begun.sampled
         stopping, stops = Stopping(asked), Stops(steering.stop, begun.so_far.text if begun.so_far else "")
         # The run's own time goes on where it was when the process was gone.

@@ -142,7 +142,7 @@ def shown(
     read_whole(session, messages if complete else messages[first:end], ids=complete)
     for message in messages:
         if message.id == begun and not message.active:
-            session.expunge(message)
+            session.expunge(message)  # it is only shown as what it no longer is
             message.state = "running"
     return Shown(
         conversation,

@@ -160,7 +160,7 @@ def test_a16_a_silent_stream_says_that_it_lives_without_being_seen(server: Serve
         began = time.monotonic()
         while len(stream.reader.comments) < 5:
             frames += stream.more()
-        assert time.monotonic() - began > 0.15  # no more often than it was told to
+        assert 0.15 < time.monotonic() - began < 1  # about as often as it was told to
         rheo.go_on()
         frames += list(stream)
     assert [frame.id for frame in frames[:2]] == ["1", "2"]
