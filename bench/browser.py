@@ -18,7 +18,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
 
 
 @dataclass(slots=True)

@@ -1,10 +1,14 @@
-"""The browser of the tests: the Chromium that is installed, else Playwright's own."""
+"""The browser of the tests: the Chromium that is installed, else Playwright's own.
+
+The headless shell is preferred: the same engine without a desktop browser around it, and a fresh context in it
+costs a third of the time.
+"""
 
 import shutil
 
 from playwright.sync_api import Browser, Playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

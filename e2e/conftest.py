@@ -112,7 +112,8 @@ def complaints() -> Iterator[Complaints]:
 
 
 @pytest.fixture
-def context(browser: Browser, complaints: Complaints) -> Iterator[BrowserContext]:
+def context(browser: Browser, complaints: Complaints, start_rheo: Callable[..., Rheo]) -> Iterator[BrowserContext]:
+    """All pages of a test; asks for `start_rheo` so that they close before their server stops and is missed."""
     context = browser.new_context()
     context.on("page", complaints.watch)
     yield context

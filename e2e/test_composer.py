@@ -192,6 +192,7 @@ def test_what_is_too_large_for_the_server_is_kept(start_rheo, chat: Chat, page: 
     expect(page.locator("#notice")).to_be_empty()
 
 
+@pytest.mark.alone
 def test_d13_twenty_thousand_pasted_lines_leave_the_page_usable(
     rheo: Rheo, chat: Chat, page: Page, context, complaints
 ) -> None:
@@ -202,19 +203,45 @@ def test_d13_twenty_thousand_pasted_lines_leave_the_page_usable(
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     chat.open(rheo.url).box.focus()
     page.evaluate("text => navigator.clipboard.writeText(text)", text)
-    page.evaluate("""() => document.addEventListener("keydown", () => {
+    page.evaluate("""() => document.addEventListener("paste", () => {
       const began = performance.now();
-      requestAnimationFrame(() => setTimeout(() => document.body.dataset.took = performance.now() - began));
+      setTimeout(() => requestAnimationFrame(() => setTimeout(() => {
+        document.body.dataset.took = performance.now() - began;
+      })));
     }, {once: true})""")
     page.keyboard.press("Control+V")
     expect(page.locator("body[data-took]")).to_be_attached()
     took_s = float(page.locator("body").get_attribute("data-took") or "") / 1000
-    assert took_s < 4 * case["page_answers_within_s"], f"the page was busy for {took_s:.1f} s"
+    assert took_s < 2 * case["page_answers_within_s"], f"the page was busy for {took_s:.1f} s"
     assert chat.box.input_value() == text
     chat.send.click()
     expect(page.locator("#notice")).to_contain_text(f"at most {LONGEST:,} can be sent")
     assert chat.box.input_value() == text
     expect(chat.questions).to_have_count(0)
+
+
+def test_a_long_text_keeps_its_direction_and_a_short_one_finds_it_again(
+    rheo: Rheo, chat: Chat, page: Page, context
+) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    chat.open(rheo.url).box.focus()
+    direction = "field => getComputedStyle(field).direction"
+    for word, expected in (("– שלום\n", "rtl"), ("– hello\n", "ltr")):
+        page.evaluate("text => navigator.clipboard.writeText(text)", word * 10_000)
+        page.keyboard.press("Control+A")
+        page.keyboard.press("Delete")
+        page.keyboard.press("Control+V")
+        expect(chat.box).to_have_value(word * 10_000)
+        assert chat.box.evaluate(direction) == expected
+        chat.box.blur()
+        page.reload()
+        expect(chat.box).to_have_value(word * 10_000)
+        assert chat.box.evaluate(direction) == expected
+        chat.box.focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.press("Delete")
+    page.keyboard.insert_text("שלום")
+    assert chat.box.evaluate(direction) == "rtl"
 
 
 @pytest.mark.parametrize("blank", [" \n\t ", "\u200b\ufeff"], ids=["white space", "invisible"])

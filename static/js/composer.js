@@ -108,7 +108,28 @@ function recall() {
   }
 }
 
-if (input() && !input().value) input().value = recall() ?? "";
+// The browser finds dir=auto again from the whole text at every change: with a megabyte that takes over a second.
+// A long text is told the direction of its first letter, before it comes.
+const LONG_TEXT = 50_000; // characters
+const BEGINS_RTL = /^\P{L}*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Nko}\p{Script=Syriac}\p{Script=Thaana}]/u;
+
+function direct(field, text) {
+  const direction = text.length < LONG_TEXT ? "auto" : BEGINS_RTL.test(text) ? "rtl" : "ltr";
+  if (field.dir !== direction) field.dir = direction;
+}
+
+document.addEventListener("beforeinput", ({ target, data, dataTransfer }) => {
+  if (!target.matches?.("textarea[dir]")) return;
+  const { value, selectionStart, selectionEnd } = target;
+  direct(target, value.slice(0, selectionStart) + (data ?? dataTransfer?.getData("text/plain") ?? "") + value.slice(selectionEnd));
+});
+document.addEventListener("input", ({ target }) => target.matches?.("textarea[dir]") && direct(target, target.value));
+
+if (input() && !input().value) {
+  const draft = recall() ?? "";
+  direct(input(), draft);
+  input().value = draft;
+}
 
 // The context is counted again when what would be sent has changed: by typing, by new settings, by a turn's end
 // (not by its beginning: until then the gauge tells what was sent), by a model that is loaded.
