@@ -141,7 +141,7 @@ class Settings(BaseModel):
     )
     trash_days: float = Field(30, gt=0, description="days for which deleted conversations can be brought back")
     save_s: Seconds = Field(0.02, description="seconds between two writes of what running answers made")
-    pace_s: Seconds = Field(0.045, description="seconds between two frames of one stream, at least")
+    pace_s: Seconds = Field(0.045, description="least seconds between frames of a stream; twice that when it is fast")
     ping_s: Seconds = Field(15, description="seconds after which a silent stream says that it lives")
     expiry_s: Seconds = Field(60, description="seconds for which the pieces of an ended answer are kept")
     stall_s: Seconds = Field(120, description="seconds without a token after which an answer is given up")

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 GATHER_S = 0.002
 LONGEST_BACKLOG = 20_000
 """Events that may wait for the writer before workers are held up."""
-FAST, FAST_PACE = 5, 1.5
+FAST, FAST_PACE = 5, 2
 """More events than this at a time come faster than anybody reads: their frames are this much further apart."""
 
 
