@@ -242,6 +242,12 @@ def test_a_long_text_keeps_its_direction_and_a_short_one_finds_it_again(
     page.keyboard.press("Delete")
     page.keyboard.insert_text("שלום")
     assert chat.box.evaluate(direction) == "rtl"
+    page.evaluate("text => navigator.clipboard.writeText(text)", "שלום\n" * 10_000)
+    page.keyboard.press("Control+V")
+    chat.send.click()
+    expect(chat.questions).to_have_count(1)
+    expect(chat.box).to_have_value("")
+    assert chat.box.evaluate(direction) == "ltr"
 
 
 @pytest.mark.parametrize("blank", [" \n\t ", "\u200b\ufeff"], ids=["white space", "invisible"])

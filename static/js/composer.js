@@ -42,6 +42,7 @@ function goOn(form, next) {
   const gone = sent;
   const cut = () => {
     if (input().value.startsWith(gone)) input().setRangeText("", 0, gone.length, "preserve");
+    direct(input(), input().value);
     input().style.height = "";
   };
   if (converting) input().addEventListener("compositionend", cut, { once: true });
@@ -111,7 +112,7 @@ function recall() {
 // The browser finds dir=auto again from the whole text at every change: with a megabyte that takes over a second.
 // A long text is told the direction of its first letter, before it comes.
 const LONG_TEXT = 50_000; // characters
-const BEGINS_RTL = /^\P{L}*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Nko}\p{Script=Syriac}\p{Script=Thaana}]/u;
+const BEGINS_RTL = /^\P{L}*[\p{Script=Adlam}\p{Script=Arabic}\p{Script=Hanifi_Rohingya}\p{Script=Hebrew}\p{Script=Mandaic}\p{Script=Nko}\p{Script=Samaritan}\p{Script=Syriac}\p{Script=Thaana}]/u;
 
 function direct(field, text) {
   const direction = text.length < LONG_TEXT ? "auto" : BEGINS_RTL.test(text) ? "rtl" : "ltr";
