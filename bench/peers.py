@@ -5,6 +5,7 @@ Only where they are installed: BENCH_PEERS_PYTHON names a Python that has xllama
 
 import asyncio
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -44,7 +45,8 @@ def measure(plan: Plan) -> Section:
     with ExitStack() as stack:
         ours = stack.enter_context(rheo(temperature=0, max_tokens=TOKENS))
         ours.wait("/ready")
-        peers = {name: stack.enter_context(_peer(name, python)) for name in there}
+        dtype = _dtype(ours)
+        peers = {name: stack.enter_context(_peer(name, python, dtype)) for name in there}
         for name, (peer, model) in peers.items():
             peer.wait("/health")
             plan.note(f"{name} is ready")
@@ -64,17 +66,24 @@ def measure(plan: Plan) -> Section:
                 "the page's stream against /v1",
                 in_turn(plan, 1, 60, partial(rheo_round, ours, readers), mine),
             )
-    return Section(TITLE, _method(missing), rows)
+    return Section(TITLE, _method(missing, dtype), rows)
 
 
-def _method(missing: str) -> str:
+def _method(missing: str, dtype: str) -> str:
     left_out = f" Not installed, and so not measured: {missing}." if missing else ""
     return (
         f"the same model, greedy, {TOKENS} new tokens, new questions each time, each server asked by the same client "
-        "through POST /v1/chat/completions, streamed: Rheo as a process of `python -m app` (bfloat16), `transformers "
-        "serve --continuous-batching` (bfloat16) and llama.cpp's own server (its Q4_1 file, 16 slots). Tokens are "
+        f"through POST /v1/chat/completions, streamed: Rheo as a process of `python -m app` ({dtype}), `transformers "
+        f"serve --continuous-batching` ({dtype}) and llama.cpp's own server (its Q4_1 file, 16 slots). Tokens are "
         f"counted by each server's own usage.{left_out}"
     )
+
+
+def _dtype(ours: Server) -> str:
+    """The numbers that Rheo has chosen for this machine: its peers get the same."""
+    with ours.get("/health") as response:
+        detail: str = json.load(response)["detail"]
+    return detail.split(", ")[1]
 
 
 def _has(python: str, package: str) -> bool:
@@ -83,7 +92,7 @@ def _has(python: str, package: str) -> bool:
 
 
 @contextmanager
-def _peer(name: str, python: str) -> Iterator[tuple[Server, str]]:
+def _peer(name: str, python: str, dtype: str) -> Iterator[tuple[Server, str]]:
     """A server that is begun, and the name of its model."""
     if name == "llama.cpp":
         model = _gguf()
@@ -91,7 +100,7 @@ def _peer(name: str, python: str) -> Iterator[tuple[Server, str]]:
             yield server, model.name
         return
     folder = str(_folder())
-    options = ["--continuous-batching", "--dtype", "bfloat16", "--cb-num-blocks", "256"]
+    options = ["--continuous-batching", "--dtype", dtype, "--cb-num-blocks", "256"]
     with process(
         lambda port: [
             *(python, "-m", "transformers.cli.transformers", "serve", folder),

@@ -69,10 +69,10 @@ def load(settings: Settings, name: str, far: Report) -> Loaded:
 
     with quiet.loading():
         far(Progress("reading", 0.5))
-        models.check_memory(name, found.folder, found.config, settings)
+        dtype = models.dtype_that_fits(name, found.folder, found.config, settings)
         tokenizer = models.load_tokenizer(found.tokenizer, settings)
         far(Progress("reading", 0.7))
-        model = models.load_model(found.folder, settings)
+        model = models.load_model(found.folder, settings, dtype)
         if found.lora is None:
             return Loaded(tokenizer, model, revision=found.revision())
         lora.add(found.lora, model)

@@ -58,7 +58,7 @@ def test_loading_tells_of_its_progress(engine: BatchingEngine, progress: list[Pr
     assert fractions == sorted(fractions)
     assert (fractions[0], fractions[-1]) == (0.0, 1.0)
     assert {step.stage for step in progress} <= {"reading", "converting", "warming"}
-    assert "bfloat16" in engine.detail
+    assert engine.detail.startswith(f"continuous batching, {engine.identity.dtype}, cpu, ")
     assert engine.context_window == 8192
 
 
@@ -70,6 +70,14 @@ def test_a_stream_reads_then_answers_then_ends_once(engine: BatchingEngine) -> N
     readings = [output for output in outputs if isinstance(output, Reading)]
     assert readings[-1].done == readings[-1].total == len(engine.encode(user("Say hello.")))
     assert ending_of(outputs).answer_tokens == len(ids_of(outputs))
+
+
+def test_what_the_template_puts_before_a_question_is_not_read_for_each_again(engine: BatchingEngine) -> None:
+    ask(engine, "One question.")
+    before = engine.encode(user("One question."))
+    other = engine.encode(user("Quite another."))
+    shared = next(place for place, ids in enumerate(zip(before, other, strict=False)) if ids[0] != ids[1])
+    assert ending_of(ask(engine, "Quite another.")).reused_tokens == shared == 24
 
 
 def test_text_and_ids_say_the_same(engine: BatchingEngine, tokenizer: Any) -> None:
@@ -191,9 +199,10 @@ def test_the_next_turn_does_not_read_the_past_again(engine: BatchingEngine) -> N
     first = ask(engine, Prompt((question,)), Sampling(temperature=0, max_tokens=40))
     answer = Part("assistant", text_of(first), ids_of(first))
     second = ask(engine, Prompt((question, answer, Part("user", "And now?"))))
-    assert ending_of(first).reused_tokens == 0
+    # What the template puts before it may have been read for another question.
+    assert ending_of(first).reused_tokens <= 24
     read = ending_of(first).prompt_tokens + ending_of(first).answer_tokens
-    assert read - 64 <= ending_of(second).reused_tokens <= read
+    assert read - 16 <= ending_of(second).reused_tokens <= read
 
 
 def test_an_answer_cut_within_a_character_goes_on_with_the_rest_of_it(engine: BatchingEngine, tokenizer: Any) -> None:

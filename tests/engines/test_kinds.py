@@ -82,7 +82,7 @@ def test_ids_that_plain_passes_would_not_choose_are_noticed(tmp_path: Path) -> N
 
     from app.engines import models, paged
 
-    model = models.load_model(tiny.qwen(tmp_path), exact())
+    model = models.load_model(tiny.qwen(tmp_path), exact(), torch.float32)
 
     prompt = [5, 6, 7]
     best = model(torch.tensor([prompt])).logits[0, -1].argsort(descending=True).tolist()

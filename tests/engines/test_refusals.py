@@ -111,6 +111,32 @@ def test_a_model_too_large_for_the_free_memory_is_refused_with_the_numbers(
         load(folder)
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "room", "dtype", "chosen"),
+    [
+        ({"avx2": True, "avx512_bf16": False, "amx_bf16": True}, 3, "auto", "bfloat16"),
+        ({"avx2": True, "avx512_bf16": False, "amx_bf16": False}, 3, "auto", "float32"),
+        ({"avx2": True}, 1.5, "auto", "bfloat16"),
+        ({"avx2": True}, 3, "bfloat16", "bfloat16"),
+        ({"bf16": True}, 3, "float32", "float32"),
+    ],
+    ids=["multiplied", "not-multiplied", "too-large-for-float32", "asked-for", "float32-asked-for"],
+)
+def test_auto_takes_the_numbers_that_the_processor_is_fast_in_where_they_fit(  # noqa: PLR0917  (a table)
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capabilities: dict[str, bool], room: float, dtype: str, chosen: str
+) -> None:
+    import torch
+
+    from app.engines import models
+
+    config = json.loads((folder / "config.json").read_text())
+    in_bfloat16 = headers.safetensors(folder) * 2 + memory.cache_bytes(config, models.CACHE, 2)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    monkeypatch.setattr(memory, "free", lambda: room * in_bfloat16)
+    found = models.dtype_that_fits("tiny", folder, config, exact(dtype=dtype, device="cpu"))
+    assert found == getattr(torch, chosen)
+
+
 def test_the_memory_that_is_needed_is_that_of_weights_and_cache() -> None:
     config = {"num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "hidden_size": 576}
     assert memory.cache_bytes(config, 16_384, 2) == 2 * 30 * 3 * 64 * 16_384 * 2

@@ -9,7 +9,7 @@ from waiting import until
 
 from app.settings import Settings
 
-PAGE = 32
+PAGE = 8
 
 
 @pytest.mark.parametrize(
