@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
+from app import heap
 from app.logs import write_logs
 from app.settings import Settings
 
@@ -50,6 +51,7 @@ def server_of(application: FastAPI) -> Server:
 def run(settings: Settings, create: Callable[[Settings], FastAPI]) -> int:
     """Serve an application in the foreground until a signal; the exit status."""
     sys.setswitchinterval(SWITCH_S)
+    heap.keep_pace()
     write_logs(settings.data_dir / "logs")
     server = server_of(create(settings))
     log.info("Rheo serves at http://%s:%d%s/", settings.host, settings.port, settings.root_path)

@@ -33,3 +33,17 @@ def test_what_was_set_aside_is_freed_when_room_is_made() -> None:
     heap.clear()
     assert ring() is None
     heap.release()
+
+
+def test_what_running_answers_keep_brings_no_full_collection() -> None:
+    """Each stops every answer; at Python's own pace these objects, all of them in use, brought several."""
+    before = gc.get_threshold()
+    try:
+        heap.keep_pace()
+        gc.collect()
+        full = gc.get_stats()[2]["collections"]
+        kept = [[number] for number in range(500_000)]
+        assert gc.get_stats()[2]["collections"] == full
+        assert len(kept) == 500_000
+    finally:
+        gc.set_threshold(*before)

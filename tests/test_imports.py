@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "app.api": ALWAYS | GENERATION | {"app.bugs"},
     "app.factory": {"app"},
     "app.model_server": {"app"},
-    "app.server": ALWAYS | {"app.logs"},
+    "app.server": ALWAYS | {"app.heap", "app.logs"},
     "app.__main__": {"app"},
 }
 # Packages of others → who alone may import them.

@@ -47,23 +47,28 @@ class Waiter:
     def __init__(self, silence_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._silence_s = silence_s
-        self._more = asyncio.Event()
+        self._woken = False
+        self._sleep: asyncio.Future[None] | None = None
         self._silent = False
         self._heard_at = self._loop.time()
         self._timer = self._loop.call_later(silence_s, self._look)
 
     def wake(self) -> None:
         """There may be more."""
-        self._more.set()
+        self._woken = True
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)
 
     def clear(self) -> None:
         """From now on count what comes; call before looking."""
-        self._more.clear()
+        self._woken = False
 
     async def wait(self) -> bool:
         """Wait; whether it was woken, and not silent for too long."""
         self._heard_at = self._loop.time()
-        await self._more.wait()
+        if not self._woken:
+            self._sleep = self._loop.create_future()
+            await self._sleep
         silent, self._silent = self._silent, False
         return not silent
 
@@ -75,6 +80,6 @@ class Waiter:
         if left <= 0:
             self._silent = True
             self._heard_at = self._loop.time()
-            self._more.set()
+            self.wake()
             left = self._silence_s
         self._timer = self._loop.call_later(left, self._look)

@@ -50,8 +50,8 @@ class Gap(Exception):
 class EventLog(Protocol):
     """The events of every run. A run has one writer, a worker thread, and any number of readers."""
 
-    def append(self, run: str, text: str, token_ids: tuple[int, ...] = (), at: float = 0.0) -> int:
-        """Add a piece; its number. It is shown to readers only once it is kept.
+    def append(self, run: str, text: str, token_ids: tuple[int, ...] = (), at: float = 0.0) -> Event:
+        """Add a piece; the event that it becomes. It is shown to readers only once it is kept.
 
         Raises what kept earlier pieces from being saved (`Unavailable` where the disk is full).
         """

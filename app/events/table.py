@@ -62,11 +62,11 @@ class TableEventLog:
         self._writer = threading.Thread(target=self._write, name="event-log", daemon=True)
         self._writer.start()
 
-    def append(self, run: str, text: str, token_ids: tuple[int, ...] = (), at: float = 0.0) -> int:
+    def append(self, run: str, text: str, token_ids: tuple[int, ...] = (), at: float = 0.0) -> Event:
         return self._add(run, text, token_ids, at)
 
     def end(self, run: str) -> int:
-        return self._add(run, last=True)
+        return self._add(run, last=True).number
 
     def note(self, run: str, notice: Notice) -> None:
         channel = self._open(run)
@@ -151,7 +151,7 @@ class TableEventLog:
 
     def _add(
         self, run: str, text: str = "", token_ids: tuple[int, ...] = (), at: float = 0.0, *, last: bool = False
-    ) -> int:
+    ) -> Event:
         channel = self._open(run)
         with self._changed:
             if len(self._pending) >= LONGEST_BACKLOG:
@@ -159,10 +159,11 @@ class TableEventLog:
             if channel.fault is not None and not last:
                 raise channel.fault
             channel.appended += 1
-            self._pending.append((channel, Event(channel.appended, text, token_ids, last, at)))
+            event = Event(channel.appended, text, token_ids, last, at)
+            self._pending.append((channel, event))
             if len(self._pending) == 1:
                 self._changed.notify_all()
-            return channel.appended
+            return event
 
     def _open(self, run: str) -> Channel:
         # Looked at without the lock, which all writers want: a channel that was put in stays the same one.

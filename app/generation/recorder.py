@@ -15,7 +15,7 @@ from app.database import Database, now
 from app.engines.catalog import Catalog, ModelState
 from app.engines.protocol import Ending, Engine, Part, Piece, Prompt, Reading
 from app.errors import AppError, Unavailable
-from app.events.protocol import Event, EventLog, Notice
+from app.events.protocol import EventLog, Notice
 from app.generation.context import Context, ContextWindow, lost_at
 from app.generation.job import Cancellation, Job, Record
 from app.generation.metering import metered
@@ -223,8 +223,7 @@ class Recorder:
             for output in metered(stops.watch(plain(outputs), stopping), self._metrics):
                 if isinstance(output, Piece) and not asked.is_set():
                     at = time.monotonic() - began
-                    number = self._events.append(job.generation_id, output.text, output.token_ids, at)
-                    said.pieces.append(Event(number, output.text, output.token_ids, at=at))
+                    said.pieces.append(self._events.append(job.generation_id, output.text, output.token_ids, at))
                 elif isinstance(output, Reading):
                     self._events.note(job.generation_id, Notice("reading", output.done, output.total))
                 elif isinstance(output, Ending):

@@ -4,13 +4,13 @@ import asyncio
 import logging
 import secrets
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
 from app.conversations.models import Message
-from app.events.protocol import Event, Notice
+from app.events.protocol import Event
 from app.rendering.answer import Answer
 from app.rendering.changes import Change
 from app.web.bodies import source
@@ -37,9 +37,9 @@ class Snapshot:
 class Screen:
     """One running answer, rendered once for all its readers.
 
-    Events are taken by worker threads, or by the event loop where that is cheap; the loop's readers follow.
-    A slow reader costs nothing and slows nobody: all of them read one list by position. `token` tells this
-    screen from one that another process, or this one earlier, made of the same run: its tail may look different.
+    Events are taken by worker threads, or by the event loop where that is cheap; `turn` is for who has them taken.
+    A slow reader costs nothing and slows nobody: all of them read one list by position. `token` tells this screen
+    from one that another process, or this one earlier, made of the same run: its tail may look different.
     """
 
     def __init__(self, run: str, message: Message, covered: int) -> None:
@@ -47,15 +47,13 @@ class Screen:
         self.message_id = message.id
         self.token = secrets.token_hex(4)
         self.number = covered
-        self.notice: Notice | None = None
         self.readers = 0
         self.ended = False
-        self.closed = False
-        """Whether nothing more comes though it has not ended."""
         self.forgotten = False
-        """Whether that is because the log has let go of the run."""
+        """Whether nothing more comes though it has not ended: the log has let go of the run."""
         self.last_changes = ""
         """What the end of the text changes; goes into one frame with what else the end brings."""
+        self.turn = asyncio.Lock()
         self._lock = threading.Lock()
         self._said = [message.text]
         self._broken = False
@@ -65,8 +63,6 @@ class Screen:
         self._told_at = 0.0
         self._frames: list[bytes] = []
         self._places = {covered: 0}
-        self._pings = 0
-        self._news = asyncio.Event()
         self._rendered(message.text)
 
     def goes_on_from(self, number: int, token: str = "") -> bool:
@@ -110,32 +106,13 @@ class Screen:
         finally:
             self._lock.release()
 
-    def wake(self, *, ping: bool = False) -> None:
-        """There is news for the readers, or nothing came for so long that they are to be told so."""
-        self._pings += ping
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def place(self, number: int) -> int:
+        """How many frames bring a page to an event that this screen has shown."""
+        return self._places[number]
 
-    async def frames(self, number: int) -> AsyncIterator[bytes | Notice]:
-        """Everything after an event that is in this screen, notices and pings; ends with the run, or the log."""
-        at = self._places[number]
-        told, pings = None, self._pings
-        while True:
-            news = self._news
-            if at < len(self._frames):
-                ready = self._frames[at : at + MOST_FRAMES]
-                at += len(ready)
-                yield b"".join(ready)
-            elif self.ended or self.closed:
-                return
-            elif self.notice is not None and self.notice != told:
-                told = self.notice
-                yield told
-            elif pings != self._pings:
-                pings = self._pings
-                yield PING
-            else:
-                await news.wait()
+    def frames(self, place: int) -> list[bytes]:
+        """The frames after so many, a bounded number; empty where there are none yet."""
+        return self._frames[place : place + MOST_FRAMES]
 
     def _add(self, pieces: Sequence[Event], changes: Sequence[Change]) -> None:
         for piece in pieces:

@@ -1,4 +1,4 @@
-"""The screens of all running answers, each followed while somebody reads it."""
+"""The screens of all running answers, each carried on while somebody reads it."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from app.conversations.models import Message
 from app.events.protocol import EventLog, Gap, Notice
-from app.web.screen import Screen
+from app.web.screen import PING, Screen
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,6 @@ class Screens:
         self._lock = threading.Lock()
         self._screens: dict[str, Screen] = {}
         self._used_at: dict[str, float] = {}
-        self._followers: dict[str, asyncio.Task[None]] = {}
 
     def open(self, run: str, message: Message, covered: int) -> Screen:
         """The screen of a run, up to what is kept now. `message` has the text up to the event `covered`.
@@ -47,33 +46,38 @@ class Screens:
         return screen
 
     async def read(self, screen: Screen, number: int) -> AsyncIterator[bytes | Notice]:
-        """Everything after an event that is in the screen, as frames; for the event loop."""
-        screen.readers += 1
-        if screen.readers == 1:
-            self._followers[screen.run] = asyncio.create_task(self._follow(screen))
-        try:
-            async for news in screen.frames(number):
-                yield news
-        finally:
-            screen.readers -= 1
-            self._used_at[screen.run] = time.monotonic()
-            if screen.readers == 0:
-                self._followers.pop(screen.run).cancel()
+        """Everything after an event that is in the screen, as frames; notices and pings in between.
 
-    async def _follow(self, screen: Screen) -> None:
+        Ends with the run, or with the log. For the event loop. Every reader carries the screen on to what is new:
+        the first to come does it for all, and a task of its own for that would cost as much as the rest.
+        """
         loop = asyncio.get_running_loop()
+        at = screen.place(number)
+        screen.readers += 1
         try:
+            while frames := screen.frames(at):
+                at += len(frames)
+                yield b"".join(frames)
+            if screen.ended:
+                return
             async for news in self._events.follow(screen.run, screen.number, self._silence_s):
                 if isinstance(news, Notice):
-                    screen.notice = news
-                elif news and not screen.take_words(news):
-                    await loop.run_in_executor(self._pool, screen.take, news)
-                screen.wake(ping=news == [])
+                    yield news
+                elif not news:
+                    yield PING
+                elif not screen.take_words(news):
+                    # One thread for one screen, however many read it.
+                    async with screen.turn:
+                        await loop.run_in_executor(self._pool, screen.take, news)
+                while frames := screen.frames(at):
+                    at += len(frames)
+                    yield b"".join(frames)
         except Gap:
             log.info("The log has let go of the run %s", screen.run)
             screen.forgotten = True
-        screen.closed = True
-        screen.wake()
+        finally:
+            screen.readers -= 1
+            self._used_at[screen.run] = time.monotonic()
 
     def _forget_unread(self) -> None:
         long_ago = time.monotonic() - UNREAD_S

@@ -72,13 +72,13 @@ def kept(log: EventLog, wanted: int, run: str = "run") -> None:
 
 
 def test_numbers_start_at_one_and_the_end_has_one_too(log: EventLog) -> None:
-    assert [log.append("run", "a", (1,)), log.append("run", "b", (2, 3)), log.end("run")] == [1, 2, 3]
+    assert [log.append("run", "a", (1,)).number, log.append("run", "b", (2, 3)).number, log.end("run")] == [1, 2, 3]
     assert read(log) == [Event(1, "a", (1,)), Event(2, "b", (2, 3)), Event(3, last=True)]
 
 
 def test_runs_know_nothing_of_each_other(log: EventLog) -> None:
     for run in ("one", "two"):
-        assert log.append(run, run) == 1
+        assert log.append(run, run).number == 1
         log.end(run)
     assert [event.text for event in read(log, "one")] == ["one", ""]
     assert [event.text for event in read(log, "two")] == ["two", ""]
@@ -113,7 +113,7 @@ def test_a_number_above_the_last_is_a_gap(log: EventLog, after: int) -> None:
         read(log, after=after)
     with pytest.raises(Gap):
         read(log, "never begun", after=after)
-    assert log.append("never begun", "a") == 1
+    assert log.append("never begun", "a").number == 1
 
 
 def test_a_number_older_than_what_is_kept_is_a_gap(open_log: Open, database: Database) -> None:
@@ -128,7 +128,7 @@ def test_a_number_older_than_what_is_kept_is_a_gap(open_log: Open, database: Dat
     with pytest.raises(Gap):
         read(log, after=3)
     assert [event.text for event in read(log, after=4, wanted=2)] == ["e", "f"]
-    assert log.append("run", "g") == 7
+    assert log.append("run", "g").number == 7
 
 
 def test_silence_is_told_and_ends_nothing(log: EventLog) -> None:
@@ -223,7 +223,7 @@ def test_numbers_go_on_after_the_log_is_opened_again(open_log: Open) -> None:
     again = open_log()
     assert again.runs() == {"run"}
     assert again.snapshot("run").text == "abc"
-    assert again.append("run", "d") == 4
+    assert again.append("run", "d").number == 4
     again.end("run")
     assert "".join(event.text for event in read(again)) == "abcd"
     assert [event.number for event in read(again, after=2)] == [3, 4, 5]
@@ -270,7 +270,7 @@ def test_discarded_runs_are_forgotten_at_once(log: EventLog) -> None:
 def test_many_writers_lose_nothing(log: EventLog) -> None:
     def write(run: str) -> None:
         for number in range(200):
-            assert log.append(run, f"{run}:{number} ") == number + 1
+            assert log.append(run, f"{run}:{number} ").number == number + 1
         log.end(run)
 
     writers = [threading.Thread(target=write, args=(f"run{number}",)) for number in range(10)]
@@ -329,7 +329,7 @@ def test_what_can_not_be_saved_is_not_shown_and_its_worker_is_told(
     broken.mend()
     assert log.end("run") == 2
     assert read(log) == [Event(1, "kept"), Event(2, last=True)]
-    assert log.append("another", "a") == 1
+    assert log.append("another", "a").number == 1
 
 
 def test_an_end_that_waited_behind_a_failed_save_is_still_told(
