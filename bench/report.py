@@ -101,8 +101,12 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    told = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    has = told.get("flags", told.get("Features", "")).split()
+    # What they can multiply decides more than their number does.
+    widest = next((name for name in ("avx512f", "avx2") if name in has), "")
+    skills = ", ".join(filter(None, (widest, "bfloat16" if any("bf16" in name for name in has) else "no bfloat16")))
+    return f"{told.get('model name', platform.machine())} ({skills})"
 
 
 def _line(cells: Sequence[str]) -> str:
