@@ -59,9 +59,12 @@ def _multiplies_bfloat16() -> bool:
 
 def _check_memory(name: str, folder: Path, config: dict[str, Any], dtype: torch.dtype, free: float) -> None:
     if any(folder.glob("*.safetensors")):
-        weights = headers.safetensors(folder) * dtype.itemsize
+        weights: float = headers.safetensors(folder) * dtype.itemsize
     else:
-        weights = sum(file.stat().st_size for file in folder.glob("pytorch_model*.bin"))
+        # Only the configuration tells what they hold; where it doesn't, transformers takes it for float32 too.
+        told = getattr(torch, str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch."), None)
+        width = told.itemsize if isinstance(told, torch.dtype) else torch.float32.itemsize
+        weights = sum(file.stat().st_size for file in folder.glob("pytorch_model*.bin")) / width * dtype.itemsize
     memory.check(name, weights, memory.cache_bytes(config, CACHE, dtype.itemsize), free)
 
 

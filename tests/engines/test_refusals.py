@@ -137,6 +137,21 @@ def test_auto_takes_the_numbers_that_the_processor_is_fast_in_where_they_fit(  #
     assert found == getattr(torch, chosen)
 
 
+@pytest.mark.parametrize(("dtype", "needed"), [("float32", 4e9), ("bfloat16", 2e9)])
+def test_the_memory_for_a_pickled_file_is_that_of_the_numbers_it_is_loaded_in(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, needed: float
+) -> None:
+    from app.engines import models
+
+    (folder / "model.safetensors").unlink()
+    with (folder / "pytorch_model.bin").open("wb") as file:
+        file.truncate(2_000_000_000)
+    config = json.loads((folder / "config.json").read_text()) | {"dtype": "float16"}
+    monkeypatch.setattr(memory, "free", lambda: needed / 2)
+    with pytest.raises(Unavailable, match=f"needs about {needed / 1e9:.1f} GB of memory for its weights"):
+        models.dtype_that_fits("tiny", folder, config, exact(dtype=dtype, device="cpu"))
+
+
 def test_the_memory_that_is_needed_is_that_of_weights_and_cache() -> None:
     config = {"num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "hidden_size": 576}
     assert memory.cache_bytes(config, 16_384, 2) == 2 * 30 * 3 * 64 * 16_384 * 2
