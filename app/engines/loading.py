@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app import heap
-from app.engines import adapter, headers, model_folder, weights
+from app.engines import adapter, headers, memory, model_folder, weights
 from app.engines.digests import Digests
 from app.engines.progress import creeping
 from app.engines.protocol import Progress, Report
@@ -65,7 +65,7 @@ def load(settings: Settings, name: str, far: Report) -> Loaded:
     far(Progress("reading", weights.READ))
     with creeping(lambda fraction: far(Progress("reading", fraction)), weights.READ, 0.5, usual_s=4), heap.filling():
         # Only now torch: a wrong name is told at once.
-        from app.engines import lora, models, quiet  # noqa: PLC0415
+        from app.engines import lora, models, packing, quiet  # noqa: PLC0415
 
     with quiet.loading():
         far(Progress("reading", 0.5))
@@ -73,10 +73,12 @@ def load(settings: Settings, name: str, far: Report) -> Loaded:
         tokenizer = models.load_tokenizer(found.tokenizer, settings)
         far(Progress("reading", 0.7))
         model = models.load_model(found.folder, settings, dtype)
-        if found.lora is None:
-            return Loaded(tokenizer, model, revision=found.revision())
-        lora.add(found.lora, model)
-        return Loaded(tokenizer, model, f", LoRA on {Path(found.lora.base).name}", found.revision())
+        if found.lora is not None:
+            lora.add(found.lora, model)
+        packed = packing.pack(model, memory.cache_bytes(found.config, models.CACHE, dtype.itemsize))
+    note = ", packed weights" if packed else ""
+    note += f", LoRA on {Path(found.lora.base).name}" if found.lora is not None else ""
+    return Loaded(tokenizer, model, note, found.revision())
 
 
 def _find(settings: Settings, name: str, far: Report) -> _Found:

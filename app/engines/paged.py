@@ -3,13 +3,14 @@
 from typing import Any, Protocol
 
 import torch
-from transformers import GenerationConfig
+from transformers import AttentionInterface, GenerationConfig
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessorList
 from transformers.generation.continuous_batching.requests import RequestStatus
 from transformers.generation.continuous_batching.scheduler import SCHEDULER_MAPPING, FIFOScheduler
 from transformers.generation.logits_process import LogitsProcessorList
 
+from app.engines import attention
 from app.engines.faults import Unbatched, is_of_memory
 from app.engines.models import CACHE
 from app.engines.warpers import Draw, TopK, TopP
@@ -53,6 +54,8 @@ class WatchedScheduler(FIFOScheduler):  # type: ignore[misc]  # transformers is 
 
 
 SCHEDULER_MAPPING["watched"] = WatchedScheduler
+# Under the library's own name: batching takes no other. What is no step of a batch is still the library's.
+AttentionInterface.register("sdpa", attention.by_request)
 
 
 def agrees(model: Any, prompt_ids: list[int], answer_ids: list[int]) -> bool:
