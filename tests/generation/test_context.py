@@ -202,7 +202,7 @@ def test_a_full_conversation_stops_and_says_so_where_its_rule_is_so(narrow: Runn
 
 
 def test_what_was_sent_while_the_model_loaded_is_told_in_its_bubble(server: Serve) -> None:
-    rheo = server({"load_s": 1, "context_window": WINDOW, "word_tokens": True})
+    rheo = server({"load_s": 3, "context_window": WINDOW, "word_tokens": True})
     assert words(rheo.page("/")) == "Counted when the model is loaded"
     long = rheo.send("word " * 600).ended()
     assert (long.state, "600 tokens, and it takes 512" in (long.error or "")) == ("failed", True)

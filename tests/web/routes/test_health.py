@@ -23,13 +23,17 @@ def test_health_is_ok_once_the_model_can_answer(server: Serve) -> None:
 
 
 def test_health_tells_how_far_a_model_is_that_loads(server: Serve) -> None:
-    rheo = server({"steps": ["x"], "load_s": 1.0})
+    rheo = server({"steps": ["x"], "load_s": 60})
     health = rheo.client.get("/health")
     assert health.status_code == 200
     assert health.json()["status"] == "loading"
     assert rheo.client.get("/ready").status_code == 503
     assert rheo.page().test_id("model-state")["data-state"] == "loading"
     assert 0 < until(lambda: rheo.client.get("/health").json()["progress"]) < 1
+
+
+def test_a_model_that_was_loading_is_ready_in_time(server: Serve) -> None:
+    rheo = server({"steps": ["x"], "load_s": 0.2})
     until(lambda: rheo.client.get("/ready").status_code == 200)
     assert rheo.client.get("/model-state").text.count('data-state="ready"') >= 1
 

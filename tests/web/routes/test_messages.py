@@ -320,7 +320,7 @@ def test_an_answer_can_not_be_answered(server: Serve) -> None:
 
 
 def test_a_question_asked_while_the_model_loads_waits_and_is_answered(server: Serve) -> None:
-    rheo = server({"steps": ["Hello"], "load_s": 2})
+    rheo = server({"steps": ["Hello"], "load_s": 4})
     turn = rheo.send()
     assert turn.answer.state == "queued"
     assert rheo.client.get("/ready").status_code == 503

@@ -207,7 +207,7 @@ def test_what_comes_into_the_models_folder_is_in_the_picker_without_a_restart(se
 
 
 def test_models_are_loaded_and_unloaded_by_hand_with_their_progress_on_a_page(server: Serve) -> None:
-    rheo = server({"models": [{"id": "small"}, {"id": "large", "load_s": 0.6}]})
+    rheo = server({"models": [{"id": "small"}, {"id": "large", "load_s": 2}]})
     rheo.ready()
 
     def shown() -> dict[str, str]:
