@@ -5,9 +5,10 @@ and more with a model's libraries beside it, in the midst of somebody's answer. 
 a model stands will stay, so it is set aside (`gc.freeze`), and a collection walks only what came after.
 """
 
+import ctypes
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 PACE = (2_000, 10, 50)
 """New objects to a collection of the young; of these, to one of the middle-aged; of those, to a full one.
@@ -48,3 +49,13 @@ def clear() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+    give_back()
+
+
+def give_back() -> None:
+    """Give the system back what is free: glibc keeps it where something in use lies behind, half of the weights.
+
+    Where the C library knows no such thing (macOS, musl) nothing is done.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -7,7 +7,7 @@ all requests and masks what belongs to others: with sixteen answers, fifteen six
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 _SLACK = 64
 """Tokens by which a request may be shorter than half of the longest one that it is computed with."""
 
-_ONE = 2
-"""Bounds of a step with one request, which the library computes as well."""
+_BOUNDS_OF_ONE = 2
+"""Of a step with one request, which the library computes as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,10 @@ class Plan:
 
 
 _plans = WeakIdKeyDictionary()
-"""Of the steps that are computed now, by their tensor of bounds: the layers of a model share it."""
+"""Of the steps that are computed now, by their tensor of bounds: the layers of a model share it.
+
+The library makes that tensor anew for each step and each kind of layer; one filled again would have an old plan.
+"""
 
 
 def by_request(
@@ -54,8 +57,8 @@ def by_request(
     What is no such step, or runs on an accelerator, is left to the library. Returns (1, tokens, heads, size).
     """
     whole = partial(sdpa_attention_forward, module, **more)
-    keys = more.get("cu_seq_lens_k")
-    if keys is None or len(keys) <= _ONE or attention_mask is None or query.device.type != "cpu":
+    keys = more.get("cu_seq_lens_k", ())
+    if not _is_step(attention_mask, query, keys, more):
         return whole(query, key, value, attention_mask)[0], None
     plan = _plans.get(keys)
     if plan is None:
@@ -73,6 +76,20 @@ def by_request(
     return result, None
 
 
+def _is_step(mask: Tensor | None, query: Tensor, keys: Any, more: dict[str, Any]) -> TypeGuard[Tensor]:
+    """Whether these are several requests on a processor, and nothing is asked that only the library knows."""
+    return (
+        query.device.type == "cpu"
+        and len(query) == 1
+        and isinstance(keys, Tensor)
+        and len(keys) > _BOUNDS_OF_ONE
+        and mask is not None
+        and mask.is_floating_point()
+        and mask.shape[:2] == (1, 1)
+        and more.get("position_bias") is None
+    )
+
+
 def _gathered(states: Tensor, columns: Tensor, many: int) -> Tensor:
     """(1, heads, tokens, size) to (many, heads, longest, size). The cache keeps a token's heads together."""
     tokens = states[0].transpose(0, 1).index_select(0, columns)
@@ -88,7 +105,7 @@ def _plan(queries: list[int], keys: list[int], mask: Tensor) -> Plan:
         elif row_end > row:
             alone.append((slice(row, row_end), slice(column, column_end)))
     groups: list[Group] = []
-    # From the longest on, so that nothing is padded to more than twice its length.
+    # From the longest on, so that nothing is padded to much more than twice its length.
     single.sort(reverse=True)
     while single:
         longest = single[0][0]

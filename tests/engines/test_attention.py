@@ -96,3 +96,18 @@ def test_what_is_no_step_of_a_batch_is_left_to_the_library() -> None:
     result, _ = attention.by_request(layer, query, key, value, mask, **more)
 
     torch.testing.assert_close(result, sdpa_attention_forward(layer, query, key, value, mask, **more)[0])
+
+
+def test_what_only_the_library_knows_is_left_to_it() -> None:
+    (layer, query, key, value, mask), more = step([(1, 9), (1, 5)])
+    heads = mask.expand(1, HEADS, -1, -1).clone()
+    heads[:, 0] = 0
+
+    for given, extra in (
+        ((layer, query, key, value, mask == 0), {}),
+        ((layer, query, key, value, heads), {}),
+        ((layer, query, key, value, mask), {"position_bias": torch.randn(1, HEADS, 2, 14)}),
+    ):
+        result, _ = attention.by_request(*given, **more, **extra)
+
+        torch.testing.assert_close(result, sdpa_attention_forward(*given, **more, **extra)[0])

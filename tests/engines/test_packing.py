@@ -1,5 +1,6 @@
 """Packed weights give the same numbers in less time, and are left alone where they would not."""
 
+import weakref
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def plain(model: Any) -> list[str]:
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packed, whatever the clock says on a busy machine."""
-    monkeypatch.setattr(packing, "_is_faster", lambda layers: [PackedLinear(layer) for layer in layers] != [])
+    monkeypatch.setattr(packing, "_is_faster", lambda layers: bool(PackedLinear(layers[0])))
 
 
 @pytest.mark.usefixtures("faster")
@@ -56,7 +57,7 @@ def test_a_packed_model_computes_the_same() -> None:
     torch.testing.assert_close(scores(llama), before, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 16, 256])
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 16, 17, 250, 256])
 def test_a_packed_layer_takes_any_number_of_rows(rows: int) -> None:
     layer = nn.Linear(96, 160).requires_grad_(False)
     packed = PackedLinear(layer)
@@ -118,3 +119,70 @@ def test_a_small_model_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert not packing.pack(llama, cache=0)
     assert plain(llama)
+
+
+@pytest.mark.usefixtures("faster")
+def test_a_layer_is_gone_before_the_next_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    llama = model()
+    alive = weakref.WeakSet(layer for layer in llama.modules() if type(layer) is nn.Linear)
+    seen: list[int] = []
+
+    class Counting(PackedLinear):
+        def __init__(self, layer: nn.Linear) -> None:
+            super().__init__(layer)
+            seen.append(len(alive))
+
+    monkeypatch.setattr(packing, "PackedLinear", Counting)
+    everything = len(alive)
+
+    packing.pack(llama, cache=0)
+
+    assert seen == list(range(everything, 0, -1))
+
+
+@pytest.mark.usefixtures("faster")
+def test_a_layer_that_can_not_be_packed_goes_on_among_the_others() -> None:
+    llama = model()
+    llama.model.layers[0].mlp.down_proj.double()
+    hooked = llama.model.layers[1].mlp.down_proj
+    hooked.register_forward_hook(lambda *_: None)
+
+    assert packing.pack(llama, cache=0)
+
+    assert plain(llama) == ["model.layers.0.mlp.down_proj", "model.layers.1.mlp.down_proj"]
+
+
+def test_a_torch_without_such_layers_runs_the_model_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Namespace:
+        """As `torch.ops.mkldnn` where the functions were renamed."""
+
+    monkeypatch.setattr(torch.ops, "mkldnn", Namespace())
+    llama = model()
+
+    assert not packing.pack(llama, cache=0)
+    assert scores(llama).isfinite().all()
+
+
+def test_prompts_of_all_lengths_leave_few_programs_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = PackedLinear(nn.Linear(32, 48).requires_grad_(False))
+    seen: set[int] = set()
+    compute = torch.ops.mkldnn._linear_pointwise
+
+    def recorded(rows: torch.Tensor, *more: Any) -> Any:
+        seen.add(rows.shape[-2])
+        return compute(rows, *more)
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", recorded)
+
+    for rows in range(1, 257):
+        packed(torch.randn(1, rows, 32))
+
+    assert len(seen) == 16 + 15
+
+
+def test_packed_is_said_only_where_something_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "_is_faster", lambda layers: True)
+    monkeypatch.setattr(packing, "_is_shared", lambda layer, model: True)
+    monkeypatch.setattr(memory, "free", lambda: 1e6)
+
+    assert not packing.pack(model(), cache=0)
