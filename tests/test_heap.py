@@ -1,8 +1,11 @@
 """What the garbage collector has to walk while answers stream, and that nothing is lost to it."""
 
+import ctypes
 import gc
 import weakref
 
+import psutil
+import pytest
 from serving import Serve
 from waiting import until
 
@@ -47,3 +50,20 @@ def test_what_running_answers_keep_brings_no_full_collection() -> None:
         assert len(kept) == 500_000
     finally:
         gc.set_threshold(*before)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="only glibc has to be told")
+def test_room_that_was_made_goes_back_to_the_system() -> None:
+    def taken() -> int:
+        return psutil.Process().memory_info().rss
+
+    many = [bytes(10_000) for _ in range(20_000)]
+    # What lies between is in use still, as weights that were packed among those that are gone.
+    left = many[::100]
+    del many
+    before = taken()
+
+    heap.give_back()
+
+    assert before - taken() > 100_000_000
+    assert len(left) == 200

@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-_SLACK = 64
+_SLACK = 32
 """Tokens by which a request may be shorter than half of the longest one that it is computed with."""
-
 _BOUNDS_OF_ONE = 2
 """Of a step with one request, which the library computes as well."""
 
@@ -109,7 +108,7 @@ def _plan(queries: list[int], keys: list[int], mask: Tensor) -> Plan:
     single.sort(reverse=True)
     while single:
         longest = single[0][0]
-        near = [one for one in single if 2 * one[0] + _SLACK >= longest]
+        near = [one for one in single if 2 * (one[0] + _SLACK) >= longest]
         del single[: len(near)]
         if len(near) == 1:
             length, row, column = near[0]

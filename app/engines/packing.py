@@ -112,8 +112,9 @@ def _is_worth_it(model: Any) -> bool:
 
 def _is_plain(module: nn.Module) -> bool:
     """Whether it is a linear layer as torch makes it, and nothing else has a hand in it."""
-    hooked = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
-    return type(module) is nn.Linear and not hooked and "weight" in module._parameters and module.weight.numel() > 0
+    if type(module) is not nn.Linear or module._forward_hooks or module._forward_pre_hooks:
+        return False
+    return "weight" in module._parameters and module.weight.numel() > 0
 
 
 def _is_shared(layer: nn.Linear, model: Any) -> bool:
