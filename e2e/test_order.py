@@ -33,6 +33,12 @@ def links(page: Page) -> Locator:
 
 def titled(page: Page, title: str) -> None:
     expect(page.get_by_test_id("conversation-title")).to_have_text(title)
+    whole(page)
+
+
+def whole(page: Page) -> None:
+    """A key pressed before the scripts of its page have run is nobody's."""
+    page.wait_for_load_state("domcontentloaded")
 
 
 def test_scrolling_brings_older_ones_and_a_change_leaves_the_place(rheo: Rheo, chat: Chat, page: Page) -> None:
@@ -97,6 +103,7 @@ def test_keys_lead_through_the_list_and_to_a_new_chat_but_not_out_of_a_text(
     titled(page, "New chat")
     page.keyboard.press("Alt+ArrowDown")
     expect(page.get_by_test_id("conversation-title")).not_to_have_text("New chat")
+    whole(page)
     page.keyboard.press("ControlOrMeta+k")
     expect(page.get_by_test_id("history-search")).to_be_focused()
 

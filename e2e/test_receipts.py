@@ -18,6 +18,7 @@ def rheo(start_shared) -> Rheo:
 
 
 def faults(page: Page) -> list[str]:
+    page.wait_for_load_state("domcontentloaded")
     page.evaluate(AXE)
     found = page.evaluate("axe.run().then(result => result.violations)")
     return [f"{fault['id']}: {node['html']}" for fault in found for node in fault["nodes"]]
@@ -46,6 +47,7 @@ def test_an_answer_is_run_again_and_its_conversation_on_another_model(
         assert faults(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390 if with_scripts else True
     page.get_by_test_id("rerun-link").click()
+    expect(page.get_by_test_id("rerun-start")).to_be_visible()
     if with_scripts:
         assert faults(page) == []
     page.get_by_test_id("rerun-start").click()
