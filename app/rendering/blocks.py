@@ -1,7 +1,8 @@
 """A growing text to finished blocks: each is rendered once, and again only where later text changes it."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import escape
@@ -30,6 +31,14 @@ _ENDS_ANYTHING = re.compile(r" {0,3}(?:#|[`~]{3}|\$\$|\\\[|(?:[-_*][ \t]*){3,}$)
 _NO_ITEM = re.compile(r"[^\s\-*+\d]")
 
 
+@dataclass(slots=True)
+class _Cut:
+    """How much of an open text is finished, and the blocks in it; none where they have to be read again."""
+
+    end: int
+    units: Sequence[Unit] = ()
+
+
 class Blocks:
     """The blocks of one text. `finished` changes only at the end, `open` is the source that may still change."""
 
@@ -54,14 +63,14 @@ class Blocks:
         new = self._normaliser.feed(piece)
         self.open += new
         if "\n" in new:
-            while cut := self._cut():
+            while (cut := self._cut()).end:
                 self._finish(cut)
 
     def end(self) -> None:
         """The text is over: everything is finished, what was defined late is put in, the notes come last."""
         self.open += self._normaliser.end()
         if not self.full:
-            self._finish(len(self.open))
+            self._finish(_Cut(len(self.open)))
         if self.open.strip():
             self._leave()
         self._settle()
@@ -87,26 +96,27 @@ class Blocks:
         found = _FENCE.match(self.open)
         return found[1] if found else ""
 
-    def _cut(self) -> int:
+    def _cut(self) -> _Cut:
         """How much of the open text is finished. Only whole lines count: half a line may still mean anything."""
         if self.full:
-            return 0
+            return _Cut(0)
         if self._looked == 0 and (blank := _BLANK_LINES.match(self.open)):
             self.open = self.open[blank.end() :]
         end = self.open.rfind("\n") + 1
         if end <= self._looked:
-            return 0
-        if self._looked == 0 and (cut := words.ended_paragraph(self.open)):
-            return cut
+            return _Cut(0)
+        if self._looked == 0 and (paragraph := words.ended_paragraph(self.open)):
+            return _Cut(paragraph)
         if marker := self.open_fence():
-            return self._fence_end(marker, end)
+            return _Cut(self._fence_end(marker, end))
         if end > _LARGE and end < self._looked * 9 // 8 and not self._may_end(end):
-            return 0
+            return _Cut(0)
         self._looked = self._guessed = end
         source = self.open[:end]
-        found = units(source, nothing_known())
+        found, plain = _read(source)
         self._kind = found[-1].kind if found else ""
-        return _finished(source, found)
+        cut = _finished(source, found)
+        return _Cut(cut, (found if cut == end else found[:-1]) if plain else [])
 
     def _fence_end(self, marker: str, end: int) -> int:
         start = max(self._looked, self.open.index("\n") + 1)
@@ -127,33 +137,38 @@ class Blocks:
             return True
         return any(map(_ENDS_ANYTHING.match, lines))
 
-    def _finish(self, end: int) -> None:
-        source, self.open = self.open[:end], self.open[end:]
+    def _finish(self, cut: _Cut) -> None:
+        if self._lines + self.open.count("\n", 0, cut.end) + 1 >= bounds.LINES:
+            cut = self._what_fits(cut)
+        source, self.open = self.open[: cut.end], self.open[cut.end :]
         self._looked = self._guessed = 0
-        if self._lines + source.count("\n") + 1 >= bounds.LINES:
-            cut = self._what_fits(source)
-            source, self.open = source[:cut], source[cut:] + self.open
-        new = self.document.blocks(source)
+        new = self.document.blocks(source, cut.units)
         self._lines += sum(block.lines for block in new)
         self.finished += new
 
-    def _what_fits(self, source: str) -> int:
+    def _what_fits(self, cut: _Cut) -> _Cut:
+        """As much of it as is within the bound."""
+        source = self.open[: cut.end]
         starts = line_starts(source)
+        if cut.units:
+            return self._bound(source, starts, cut.units) or cut
         # A part of the text is mostly enough, and the rest may be what must not be read.
         likely = bounds.LINES * 5 // 4
-        if likely < len(starts) and (cut := self._bound(source[: starts[likely]], starts)):
-            return cut
-        return self._bound(source, starts) or len(source)
+        for part in (source[: starts[likely]], source) if likely < len(starts) else (source,):
+            found, plain = _read(part)
+            if fits := self._bound(part, starts, found):
+                return fits if plain else _Cut(fits.end)
+        return cut
 
-    def _bound(self, source: str, starts: list[int]) -> int:
-        """Where the block ends that fills the bound, if another one follows."""
+    def _bound(self, source: str, starts: list[int], found: Sequence[Unit]) -> _Cut | None:
+        """Up to the end of the block that fills the bound, if another one follows."""
         lines = self._lines
-        for unit, following in pairwise(units(source, nothing_known())):
+        for index, (unit, following) in enumerate(pairwise(found)):
             cut = starts[following.start]
             lines += lines_of(unit.kind, source[starts[unit.start] : cut])
             if lines >= bounds.LINES:
-                return cut
-        return 0
+                return _Cut(cut, found[: index + 1])
+        return None
 
     def _leave(self) -> None:
         blank = _BLANK_LINES.match(self.open)
@@ -182,6 +197,12 @@ class Blocks:
 def nothing_known() -> dict[str, object]:
     # Where blocks begin and end does not depend on what is defined.
     return {"references": {}, "footnotes": {"refs": {}, "list": {}}}
+
+
+def _read(source: str) -> tuple[list[Unit], bool]:
+    """The blocks of some lines, and whether they define nothing: what they do, the document has to hear of."""
+    env = nothing_known()
+    return units(source, env), env == nothing_known()
 
 
 def _finished(source: str, found: list[Unit]) -> int:

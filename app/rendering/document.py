@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Self
@@ -124,11 +124,11 @@ class Document:
         """The blocks of a text, before what is inside them is read."""
         return units(source, self.env)
 
-    def blocks(self, source: str) -> list[Block]:
-        """The finished blocks of a text that begins and ends with whole blocks."""
+    def blocks(self, source: str, found: Sequence[Unit] = ()) -> list[Block]:
+        """The finished blocks of a text that begins and ends with whole blocks; `found` are these, once read."""
         if (html := words.whole_paragraph(source)) is not None:
             return [Block(source, html)]
-        found = self.units(source)
+        found = found or self.units(source)
         starts = line_starts(source)
         cuts = [starts[unit.start] for unit in found] + [len(source)]
         return [self._block(unit, source[cuts[n] : cuts[n + 1]]) for n, unit in enumerate(found)]

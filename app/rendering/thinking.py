@@ -22,6 +22,7 @@ _SPAN_END = re.compile(r"[`\n]")
 _AFTER = re.compile(r"[^ \t]")
 _LONGEST = max(map(len, _TAGS))
 _BEGINNINGS = {tag[:2] for tag in _TAGS}
+_PARTS = {tag[:length] for tag in _TAGS for length in range(1, len(tag) + 1)}
 _LINE = 200
 _INDENT = re.compile(r" {0,3}")
 
@@ -102,7 +103,7 @@ class Thinking:
                 continue
             here = self._held[self._at : self._at + _LONGEST].lower()
             tag = next((tag for tag in _TAGS if here.startswith(tag)), "") if here[:2] in _BEGINNINGS else ""
-            if not tag and not final and any(tag.startswith(here) for tag in _TAGS):
+            if not tag and not final and here in _PARTS:
                 return None
             meant = self._meant(tag, final) if tag else False
             if meant is None:
