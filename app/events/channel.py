@@ -14,9 +14,9 @@ class Channel:
     """One run. Written by the log's writer, read by the event loop by position."""
 
     run: str
-    first: int
+    first: int = 0
     """The number before the first event held: readers can go on from here or later."""
-    appended: int
+    appended: int = 0
     """The number of the last event appended, kept or not."""
     kept: list[Event] = field(default_factory=list)
     waiting: set["Waiter"] = field(default_factory=set)

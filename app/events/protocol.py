@@ -50,6 +50,10 @@ class Gap(Exception):
 class EventLog(Protocol):
     """The events of every run. A run has one writer, a worker thread, and any number of readers."""
 
+    def begin(self, run: str) -> None:
+        """Take up a run that was made just now: there is nothing of it to be looked for. Others need no beginning."""
+        ...
+
     def append(self, run: str, text: str, token_ids: tuple[int, ...] = (), at: float = 0.0) -> Event:
         """Add a piece; the event that it becomes. It is shown to readers only once it is kept.
 

@@ -62,6 +62,10 @@ class TableEventLog:
         self._writer = threading.Thread(target=self._write, name="event-log", daemon=True)
         self._writer.start()
 
+    def begin(self, run: str) -> None:
+        with self._changed:
+            self._channels.setdefault(run, Channel(run))
+
     def append(self, run: str, text: str, token_ids: tuple[int, ...] = (), at: float = 0.0) -> Event:
         return self._add(run, text, token_ids, at)
 

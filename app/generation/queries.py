@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
 from app.conversations.models import ACTIVE, Conversation, Message
@@ -12,6 +12,9 @@ from app.database import new_id
 from app.errors import NotFound
 from app.generation.models import Generation
 from app.generation.steering import changes
+
+_UNREAD = {"synchronize_session": False}
+"""Nothing of what is written was read in this session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,20 @@ def unended(session: Session) -> Sequence[Run]:
     """Every generation whose answer is queued or running, the oldest first."""
     rows = session.execute(_runs().where(Message.state.in_(ACTIVE)).order_by(Generation.id))
     return [Run(*row) for row in rows]
+
+
+def mark_running(session: Session, found: Run, marks: Mapping[str, Any]) -> bool:
+    """Mark the answer of a run as running, and the generation with these columns; `marks` names its model.
+
+    False, and nothing marked, where it was deleted or stopped since it was read. It is written without being read
+    once more: that took as long as the rest.
+    """
+    own = update(Generation).where(Generation.id == found.generation.id, Generation.stop_asked.is_(False))
+    if session.scalar(own.values(marks).returning(Generation.id), execution_options=_UNREAD) is None:
+        return False
+    running = update(Message).where(Message.id == found.message.id).values(state="running", model=marks["model"])
+    session.execute(running, execution_options=_UNREAD)
+    return True
 
 
 def keep_stop(session: Session, generation_id: str, seen: int | None) -> None:

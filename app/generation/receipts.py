@@ -75,15 +75,15 @@ def resolved(steering: Steering, engine: Engine) -> Steering:
     return steering
 
 
-def keep_begin(
-    session: Session, generation: Generation, receipt: Receipt, engine: Engine, steering: Steering
-) -> None:
-    """Keep with what a run begins; one that begins anew after a restart has another receipt then."""
+def keep_begin(session: Session, receipt: Receipt, engine: Engine, steering: Steering, *, anew: bool) -> None:
+    """Keep with what a run begins; one that begins `anew`, after a restart, has another receipt then."""
     kept = steering.kept()
-    receipt.generation_id = generation.id
     receipt.model, receipt.identity = engine.model, identity_of(engine)
     receipt.sampling = {name: kept[name] for name in _SAMPLED}
-    session.merge(receipt)
+    if anew:
+        session.merge(receipt)
+    else:
+        session.add(receipt)
 
 
 def keep_end(session: Session, generation: Generation, token_ids: list[int]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -22,7 +23,7 @@ from app.generation.metering import metered
 from app.generation.models import Generation, Receipt
 from app.generation.plain_text import plain
 from app.generation.prompt import prompt_for
-from app.generation.queries import Run, latest_of, run, steering_before
+from app.generation.queries import Run, latest_of, mark_running, run, steering_before
 from app.generation.receipts import keep_begin, keep_end, resolved
 from app.generation.said import Said
 from app.generation.steering import Steering, changes
@@ -55,22 +56,24 @@ OUTCOMES: dict[str, Outcome] = {
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A run that begins: what it is made with, and what of it and before it was said. `sampled` is what is left of
-    the steering after a restart, `before` the last answer before it that said anything, `left_out` what an earlier
-    begin of this run was made without, `changed` what is otherwise than it was in the answer before."""
+    """A run that begins, as its rows were then: what it is made with, and what of it and before it was said.
+    `sampled` is what is left of the steering after a restart, `before` the last answer before it that said
+    anything, `changed` what is otherwise than it was in the answer before."""
 
+    run: Run
     steering: Steering
     sampled: Steering
     messages: list[Message]
     so_far: Part | None
     before: tuple[Message, Generation] | None
-    left_out: int
     changed: list[str]
 
     def fit(self, engine: Engine) -> Context:
         """What of it goes into the model's window."""
         last = self.before[1].left_out if self.before else 0
-        return ContextWindow(engine, self.sampled, self.messages, self.so_far).fit(self.left_out or last)
+        # An earlier begin of this run has said what it was made without.
+        left_out = self.run.generation.left_out
+        return ContextWindow(engine, self.sampled, self.messages, self.so_far).fit(left_out or last)
 
 
 class Recorder:
@@ -159,7 +162,7 @@ class Recorder:
             return OUTCOMES["length"]
         # Outside of any transaction: to count the tokens of a long conversation takes its time.
         context = begun.fit(engine)
-        if not self._begin(job, engine, begun, context, said):
+        if not self._begin(engine, begun, context, said):
             return OUTCOMES["cancelled"]
         if context.fault is not None:
             raise context.fault
@@ -182,36 +185,41 @@ class Recorder:
             other = before is not None and before[0].model not in (None, engine.model)
             changed = changes(steering_before(session, message), steering.kept())
             return Begun(
+                found,
                 steering,
                 resolved(left, engine),
                 messages,
                 said.part(message),
                 before,
-                generation.left_out,
                 ["model", *changed] if other else changed,
             )
 
-    def _begin(self, job: Job, engine: Engine, begun: Begun, context: Context, said: Said) -> bool:
+    def _begin(self, engine: Engine, begun: Begun, context: Context, said: Said) -> bool:
         """Mark the answer as running and keep with what; whether it was neither deleted nor stopped meanwhile."""
-        lost = _lost(engine, begun, context)
-        with self._database.write() as session:
-            found = run(session, job.generation_id)
-            # Between its commit and its taking nobody could tell the runner: then only the row says it.
-            if found is None or found.generation.stop_asked:
-                return False
-            message, generation = found.message, found.generation
-            message.state = "running"
-            message.model = generation.model = engine.model
-            generation.started_at = generation.started_at or now()
-            generation.steering, generation.changed = begun.steering.kept(), begun.changed
-            if context.fault is None:
-                generation.left_out = context.left_out
+        generation = begun.run.generation
+        marks: dict[str, Any] = {
+            "model": engine.model,
+            "started_at": generation.started_at or now(),
+            "steering": begun.steering.kept(),
+            "changed": begun.changed,
+        }
+        receipt = None
+        if context.fault is None:
+            marks["left_out"] = context.left_out
+            if begun.so_far is None:
                 # What goes on has been read before, and what it told of its beginning stays true.
-                generation.lost_at = lost if begun.so_far is None else generation.lost_at
-                if context.fit != "uncounted":
-                    given = len(begun.so_far.token_ids or ()) if begun.so_far else 0
-                    receipt = Receipt(given=given, resumed_at=said.tokens, prompt_ids=context.token_ids)
-                    keep_begin(session, generation, receipt, engine, begun.sampled)
+                marks["lost_at"] = _lost(engine, begun, context)
+            if context.fit != "uncounted":
+                given = len(begun.so_far.token_ids or ()) if begun.so_far else 0
+                receipt = Receipt(
+                    generation_id=generation.id, given=given, resumed_at=said.tokens, prompt_ids=context.token_ids
+                )
+        with self._database.write() as session:
+            # Between its commit and its taking nobody could tell the runner: then only the row says it.
+            if not mark_running(session, begun.run, marks):
+                return False
+            if receipt is not None:
+                keep_begin(session, receipt, engine, begun.sampled, anew=generation.started_at is not None)
         return True
 
     def _play(self, job: Job, engine: Engine, prompt: Prompt, begun: Begun, said: Said) -> Outcome:

@@ -62,6 +62,7 @@ class Parts:
 
     def start(self, generation: Generation, conversation: Conversation) -> None:
         """Have a committed generation run. Where there is no room for it, its answer says so."""
+        self.events.begin(generation.id)
         job = Job(self.recorder, generation.id, conversation.id, conversation.owner, model=generation.model)
         try:
             self.runner.submit(job)

@@ -76,6 +76,15 @@ def test_numbers_start_at_one_and_the_end_has_one_too(log: EventLog) -> None:
     assert read(log) == [Event(1, "a", (1,)), Event(2, "b", (2, 3)), Event(3, last=True)]
 
 
+def test_a_run_may_be_begun_before_its_first_piece_and_again_without_losing_any(log: EventLog) -> None:
+    log.begin("run")
+    log.append("run", "a")
+    log.begin("run")
+    log.append("run", "b")
+    log.end("run")
+    assert read(log) == [Event(1, "a"), Event(2, "b"), Event(3, last=True)]
+
+
 def test_runs_know_nothing_of_each_other(log: EventLog) -> None:
     for run in ("one", "two"):
         assert log.append(run, run).number == 1

@@ -9,7 +9,8 @@ from serving import HTMX, Running, Serve, Turn
 from sse import Reader
 from waiting import until
 
-from app.generation.queries import keep_stop
+from app.engines.protocol import Prompt
+from app.generation.queries import keep_stop, unended
 
 WORDS = [f"w{number} " for number in range(500)]
 WITHIN_S = 2.0
@@ -139,6 +140,29 @@ def test_a_stop_that_the_end_of_the_process_overtook_holds_at_the_next_start(ser
     answer = turn.ended(WITHIN_S)
     assert (answer.state, answer.ending, answer.text) == ("stopped", "cancelled", "".join(WORDS[:6]))
     assert turn.server.generations(turn.answer_id)[0].restarts == 0
+
+
+def test_a_stop_that_is_kept_while_the_prompt_is_counted_holds(
+    server: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rheo = server({"echo": True, "context_window": 1200})
+    rheo.ready()
+    engine = rheo.parts.catalog.loaded()
+    assert engine is not None
+    count = engine.encode
+
+    def counted(prompt: Prompt) -> list[int]:
+        with rheo.parts.database.write() as session:
+            for found in unended(session):
+                keep_stop(session, found.generation.id, None)
+        return count(prompt)
+
+    monkeypatch.setattr(engine, "encode", counted)
+    turn = rheo.send()
+    answer = turn.ended(WITHIN_S)
+    assert (answer.state, answer.ending, answer.text) == ("stopped", "cancelled", "")
+    assert rheo.generations(turn.answer_id)[0].started_at is None
+    assert steps(rheo) == 0
 
 
 def test_a_reader_with_its_own_rules_sees_the_whole_end(server: Serve) -> None:

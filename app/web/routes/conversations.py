@@ -90,6 +90,7 @@ def _started(request: Request, parts: Parts, turn: Turn, generation: Generation 
             parts, page.conversation.steering, page.messages or (), page.generations, model=page.conversation.model
         ),
         model=page.conversation.model or "",
+        tags=(),
     )
 
 
