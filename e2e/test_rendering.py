@@ -113,6 +113,30 @@ def test_the_end_of_a_stream_disturbs_nobody(start_rheo, chat: Chat, page: Page)
     assert after == [True, 40, "bold words", "A"]
 
 
+TASKS = """- plain
+- [ ] a task
+  1. under it
+
+- [x] done
+"""
+
+
+def test_tasks_stand_in_line_with_other_items_and_what_is_under_them_is_further_in(start_rheo, chat: Chat) -> None:
+    chat.open(start_rheo([{"id": "tasks", "steps": pieces(TASKS)}]).url).ask("Go")
+    chat.wait("finished")
+    starts = chat.answer.evaluate(
+        """(bubble) => ["plain", "a task", "under it", "done"].map((words) => {
+             const texts = document.createTreeWalker(bubble, NodeFilter.SHOW_TEXT), range = new Range();
+             while (!texts.nextNode().data.includes(words));
+             range.setStart(texts.currentNode, texts.currentNode.data.indexOf(words));
+             range.setEnd(texts.currentNode, texts.currentNode.length);
+             return range.getBoundingClientRect().left; })"""
+    )
+    plain, task, under, done = starts
+    assert [task, done] == pytest.approx([plain, plain], abs=2)
+    assert under > task + 8
+
+
 def test_a_fold_streams_what_is_thought_and_says_how_long(start_rheo, chat: Chat) -> None:
     steps = ["<think>", "I ", "wonder", {"sleep_s": 1.5}, ".\n</think>\n\n", "Yes."]
     rheo: Rheo = start_rheo([{"id": "thinks", "steps": steps, "delay_ms": 30}])
