@@ -72,6 +72,7 @@ def document(sections: Sequence[Section], described: str, minutes: float) -> str
 
 `make bench` measures this again and writes this page. A ratio compares two things measured in the same run, one
 right after the other and in changing order; it is the median of the pairs' ratios, with their range behind it.
+Questions come after a rest of 0.3 s: cores that have rested take longer for their first step, and both shall have.
 A slow machine makes fewer pairs.
 
 {today}, {minutes:.0f} minutes. {described}
