@@ -69,10 +69,10 @@ class Rerunner:
     def ended(self, generation_id: str) -> None:
         """A generation is over: where it was the newest of a rerun, its next question is asked."""
         with self._database.read() as session:
-            newest = select(Rerun.answer_id).join(Generation, Generation.message_id == Rerun.answer_id)
-            answer_id = session.scalar(newest.where(Rerun.state == "running", Generation.id == generation_id))
-        if answer_id is not None:
-            self._go_on(answer_id)
+            newest = _waiting().join(Generation, Generation.message_id == Rerun.answer_id)
+            rerun = session.scalar(newest.where(Generation.id == generation_id))
+        if rerun is not None:
+            self._go_on(rerun.answer_id)
 
     def _go_on(self, answer_id: str) -> None:
         with self._database.write() as session:

@@ -1,7 +1,7 @@
 """Conversations: the new chat, one conversation, its title."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -10,8 +10,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.conversations.models import Conversation, Message
+from app.conversations.models import Conversation, Message, Tag
 from app.conversations.queries import Turn, conversation_of, message_of, start_conversation
+from app.conversations.tags import tags_on
 from app.errors import AppError, Invalid, NotFound
 from app.generation.models import Generation
 from app.generation.queries import queue
@@ -74,11 +75,13 @@ def create_conversation(
 
 
 def _started(request: Request, parts: Parts, turn: Turn, generation: Generation | None) -> Response:
+    tags: Sequence[Tag] = ()
     if generation is not None:
         page = shown_first(parts, turn, generation)
     else:
         with parts.database.read() as session:
             page = shown(parts, session, turn.conversation)
+            tags = tags_on(session, [turn.conversation])[turn.conversation.id]
     return pages_of(request).partial(
         "conversations/_started.html",
         conversation=page.conversation,
@@ -90,7 +93,7 @@ def _started(request: Request, parts: Parts, turn: Turn, generation: Generation 
             parts, page.conversation.steering, page.messages or (), page.generations, model=page.conversation.model
         ),
         model=page.conversation.model or "",
-        tags=(),
+        tags=tags,
     )
 
 

@@ -33,6 +33,14 @@ def test_with_htmx_the_dialog_and_the_line_change(server: Serve) -> None:
     assert fragment.one("button", name="remove")["value"] == "<b>Work</b>"
 
 
+def test_a_first_question_that_is_sent_again_brings_the_tags_its_conversation_has_by_then(server: Serve) -> None:
+    rheo = server()
+    sending = {"text": "Hi", "submission": "one"}
+    path = rheo.client.post("/conversations", data=sending).headers["location"]
+    rheo.client.post(f"{path}/tags", data={"add": "work"})
+    assert tags(parse(rheo.client.post("/conversations", data=sending, headers=HTMX).text)) == ["work"]
+
+
 @pytest.mark.parametrize("again", ["work", "WORK", " Ｗｏｒｋ ", "#Work"])
 def test_the_same_tag_written_otherwise_is_the_same(shared: Running, again: str) -> None:
     ids = [kept(shared, name, LONG_AGO) for name in ("One", "Two")]
