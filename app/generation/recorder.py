@@ -227,16 +227,20 @@ class Recorder:
         stopping, stops = Stopping(asked), Stops(steering.stop, begun.so_far.text if begun.so_far else "")
         # The run's own time goes on where it was when the process was gone.
         began = time.monotonic() - (said.pieces[-1].at if said.pieces else 0.0)
+        dropped = False
         with closing(engine.stream(prompt, steering.sampling, stopping)) as outputs:  # type: ignore[type-var]
             for output in metered(stops.watch(plain(outputs), stopping), self._metrics):
-                if isinstance(output, Piece) and not asked.is_set():
+                if isinstance(output, Piece) and asked.is_set():
+                    dropped = True
+                elif isinstance(output, Piece):
                     at = time.monotonic() - began
                     said.pieces.append(self._events.append(job.generation_id, output.text, output.token_ids, at))
                 elif isinstance(output, Reading):
                     self._events.note(job.generation_id, Notice("reading", output.done, output.total))
                 elif isinstance(output, Ending):
                     said.rest, said.back = stops.rest, stops.back
-                    return replace(OUTCOMES[output.reason], tokens=output)
+                    # The last piece may have come too late, from a model that ended by itself: then it is missing.
+                    return replace(OUTCOMES["cancelled" if dropped else output.reason], tokens=output)
         raise RuntimeError("the engine ended without saying why")
 
     def _end(self, job: Job, said: Said, outcome: Outcome) -> None:

@@ -1,7 +1,9 @@
 """Stop: exact, at any moment of an answer, from anywhere; the model works no longer for it."""
 
 import socket
+from collections.abc import Iterator
 from contextlib import closing
+from threading import Event
 
 import httpx
 import pytest
@@ -9,7 +11,7 @@ from serving import HTMX, Running, Serve, Turn
 from sse import Reader
 from waiting import until
 
-from app.engines.protocol import Prompt
+from app.engines.protocol import Output, Prompt, Sampling
 from app.generation.queries import keep_stop, unended
 
 WORDS = [f"w{number} " for number in range(500)]
@@ -163,6 +165,37 @@ def test_a_stop_that_is_kept_while_the_prompt_is_counted_holds(
     assert (answer.state, answer.ending, answer.text) == ("stopped", "cancelled", "")
     assert rheo.generations(turn.answer_id)[0].started_at is None
     assert steps(rheo) == 0
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["stopped", "the process ends"])
+def test_an_answer_whose_last_word_came_too_late_is_not_finished(
+    server: Serve, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    """The model ended by itself, but between its last word and the recorder came the end."""
+    script = {"steps": WORDS[:5]}
+    rheo = server(script)
+    rheo.ready()
+    engine = rheo.parts.catalog.loaded()
+    assert engine is not None
+    play = engine.stream
+
+    def overtaken(prompt: Prompt, sampling: Sampling, cancelled: Event) -> Iterator[Output]:
+        outputs = list(play(prompt, sampling, cancelled))
+        for number, output in enumerate(outputs):
+            if number == len(outputs) - 2:
+                job = next(iter(rheo.parts.runner._running.values()))
+                job.cancellation.leave() if leaves else job.cancellation.asked.set()
+            yield output
+
+    monkeypatch.setattr(engine, "stream", overtaken)
+    turn = rheo.send()
+    if leaves:
+        rheo.stop()
+        turn.server = server(script)
+        assert turn.ended(WITHIN_S).text == "".join(WORDS[:5])
+        return
+    answer = turn.ended(WITHIN_S)
+    assert (answer.state, answer.ending, answer.text) == ("stopped", "cancelled", "".join(WORDS[:4]))
 
 
 def test_a_reader_with_its_own_rules_sees_the_whole_end(server: Serve) -> None:
