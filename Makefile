@@ -42,7 +42,7 @@ bench: dev ## measure speed
 
 chaos: ## kill, cut, stop and stall for a quarter of an hour: nothing may be lost (ARGS="--kills 10 --seed 7")
 	@.ci/stage set-up .ci/setup test
-	@PYTHONPATH=e2e $(venv) chaos $(ARGS)
+	@PYTHONPATH=e2e:tests $(venv) chaos $(ARGS)
 
 dev: ## only set up .venv with everything for working on Rheo
 	@.ci/stage set-up .ci/setup dev

@@ -16,7 +16,8 @@ import pytest
 from chat import Chat
 from chromium import launch
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
-from rheo import ROOT, Rheo, free_port
+from ports import reserved_port
+from rheo import ROOT, Rheo
 
 Script = list[dict[str, Any]]
 
@@ -59,7 +60,7 @@ def starter(under: Path, empty_database: Path) -> Iterator[Callable[..., Rheo]]:
             (folder / "script.json").write_text(json.dumps({"models": script}))
             environment |= {"RHEO_ENGINE": "scripted", "RHEO_SCRIPT": str(folder / "script.json")}
         environment |= {f"RHEO_{name.upper()}": str(value) for name, value in settings.items()}
-        environment.setdefault("RHEO_PORT", str(free_port()))
+        environment.setdefault("RHEO_PORT", str(reserved_port()))
         rheo = Rheo(folder, environment, int(environment["RHEO_PORT"]))
         running.append(rheo)
         return rheo.start()

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from rheo import free_port
+from ports import reserved_port
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 START_S = 20
@@ -39,7 +39,7 @@ class Nginx:
 
     def __init__(self, folder: Path, server: str, http: str = "") -> None:
         assert NGINX is not None
-        self.port = free_port()
+        self.port = reserved_port()
         self._folder = folder
         folder.mkdir()
         configuration = folder / "nginx.conf"

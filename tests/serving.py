@@ -17,9 +17,10 @@ from typing import Any
 
 import httpx
 from dom import Element, apply, parse, shape
+from ports import reserved_port
 from sse import Message as Frame
 from sse import Reader
-from waiting import until
+from waiting import PATIENCE_S, until
 
 from app.conversations.models import Conversation, Message
 from app.factory import create_app
@@ -74,11 +75,11 @@ class Turn:
         """The answer as it is stored now."""
         return self.server.message(self.answer_id)
 
-    def ended(self, within_s: float = 10) -> Message:
+    def ended(self, within_s: float = PATIENCE_S) -> Message:
         """The answer once it has ended."""
         return until(lambda: None if self.answer.active else self.answer, within_s)
 
-    def running(self, text: str = "", within_s: float = 5) -> None:
+    def running(self, text: str = "", within_s: float = PATIENCE_S) -> None:
         """Wait until the answer runs, and has said this."""
         until(lambda: self.answer.state == "running" and text in self.said(), within_s)
 
@@ -331,8 +332,7 @@ class Process:
     port: int = 0
 
     def __post_init__(self) -> None:
-        with closing(socket.create_server(("127.0.0.1", 0))) as free:
-            self.port = free.getsockname()[1]
+        self.port = reserved_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.data_dir = self.folder / "data"
         self._started: list[subprocess.Popen[str]] = []

@@ -7,7 +7,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], within_s: float = 5.0, every_s: float = 0.01) -> T:
+PATIENCE_S = 20.0
+"""For what needs only moments: the machine may be busy with other things."""
+
+
+def until(condition: Callable[[], T], within_s: float = PATIENCE_S, every_s: float = 0.01) -> T:
     """The first true value of a condition; fails when there was none in time."""
     deadline = time.monotonic() + within_s
     while not (value := condition()):

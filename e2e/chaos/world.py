@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cutting_proxy import CuttingProxy
-from rheo import Rheo, free_port
+from ports import reserved_port
+from rheo import Rheo
 
 THREADS = 4
 QUEUE = 3
@@ -47,7 +48,7 @@ class World:
             "DATA_DIR": str(folder / "data"),
             "ENGINE": "scripted",
             "SCRIPT": str(self._script),
-            "PORT": str(free_port()),
+            "PORT": str(reserved_port()),
             "THREADS": str(THREADS),
             "QUEUE": str(QUEUE),
             "PING_S": "1",
