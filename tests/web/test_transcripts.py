@@ -99,8 +99,7 @@ def test_the_source_of_an_answer_is_its_markdown_without_the_thinking(server: Se
 
 def test_how_long_it_thought_is_kept_and_told_the_same_after_a_reload(server: Serve) -> None:
     rheo = server({"steps": ["<think>\n", "hm", " so", {"sleep_s": 1.2}, "\n</think>\n", "\nYes"], "delay_ms": 20})
-    turn = rheo.send()
-    watched = rheo.watch(turn).to_the_end()
+    watched, turn = rheo.watch_all()
     assert watched.bubble.one("summary").text == "Thought for 1 s"
     assert not watched.replaced
     assert watched.body == rheo.watch(turn).body
