@@ -14,6 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 START_S = 20
+GONE = "Failed to load resource|ERR_|network error|Failed to fetch"
+"""What a browser writes into its console where nobody answers, or a line is cut."""
 
 
 @dataclass

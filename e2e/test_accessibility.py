@@ -8,7 +8,7 @@ import pytest
 from chat import Chat
 from cutting_proxy import CuttingProxy
 from playwright.sync_api import Browser, Locator, Page, expect
-from rheo import Rheo
+from rheo import GONE, Rheo
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
 CASES = Path(__file__).parent.parent / "tests/cases"
@@ -251,7 +251,7 @@ def test_the_live_region_says_answering_whole_sentences_and_done(start_rheo, cha
 def test_the_live_region_repeats_nothing_after_cuts_and_a_reload(
     start_rheo, chat: Chat, page: Page, complaints
 ) -> None:
-    complaints.expected.append("Failed to load resource|ERR_|network error|Failed to fetch")
+    complaints.expected.append(GONE)
     rheo: Rheo = start_rheo([{"id": "talks", "delay_ms": 120, "steps": tokens_of(SENTENCES)}])
     proxy = CuttingProxy(rheo.port, lambda number: 1500 if number < 2 else 2500 if number == 2 else None)
     try:

@@ -12,18 +12,17 @@ from chaos.storm import Plan
 from chat import Chat
 from cutting_proxy import CuttingProxy
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from rheo import Rheo
+from rheo import GONE, Rheo
 
 WORDS = [f"w{number} " for number in range(100)]
 WITHIN_S = 15
-NETWORK = "Failed to load resource|ERR_|network error|Failed to fetch"
 
 Start = Any
 
 
 @pytest.fixture(autouse=True)
 def _lines_break(complaints) -> None:
-    complaints.expected.append(NETWORK)
+    complaints.expected.append(GONE)
 
 
 def restart(rheo: Rheo, how: signal.Signals = signal.SIGKILL) -> None:
