@@ -105,6 +105,33 @@ def test_a_setting_that_is_refused_is_told_in_the_dialog_and_kept(
     expect(dialog.get_by_label("System prompt")).to_have_value("x" * 5001)
 
 
+def test_the_buttons_of_a_long_form_are_in_reach_and_cover_nothing_that_has_the_focus(
+    rheo: Rheo, chat: Chat, page: Page, complaints
+) -> None:
+    complaints.expected.append("Failed to load resource")
+    page.set_viewport_size({"width": 390, "height": 500})
+    chat.open(rheo.url)
+    ask(chat, "First")
+    dialog = settings(page)
+    assert dialog.evaluate("it => it.scrollHeight > 2 * it.clientHeight")
+    buttons = dialog.locator(".dialog-buttons")
+    expect(buttons).to_be_in_viewport(ratio=1)
+    fields = dialog.locator("input:enabled:visible, textarea, select")
+    for _ in range(fields.count()):
+        top = page.evaluate("document.activeElement.getBoundingClientRect().top")
+        bottom = page.evaluate("document.activeElement.getBoundingClientRect().bottom")
+        box = buttons.bounding_box()
+        assert box is not None
+        assert top >= 0
+        assert bottom <= box["y"]
+        page.keyboard.press("Tab")
+    expect(dialog.get_by_role("button", name="Save")).to_be_focused()
+    dialog.get_by_label("System prompt").fill("x" * 5001)
+    dialog.get_by_label("Stop strings").focus()
+    page.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_be_in_viewport(ratio=1)
+
+
 def test_the_gauge_counts_what_is_written_and_what_was_said(rheo: Rheo, chat: Chat, page: Page) -> None:
     chat.open(rheo.url)
     expect(gauge(page)).to_have_text(f"0 of {WINDOW} tokens")
