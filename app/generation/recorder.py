@@ -6,27 +6,22 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from sqlalchemy.orm import Session
-
-from app.conversations.models import EndingReason, Message, State
-from app.conversations.queries import ancestors
+from app.conversations.models import EndingReason, State
 from app.database import Database, now
 from app.engines.catalog import Catalog, ModelState
-from app.engines.protocol import Ending, Engine, Part, Piece, Prompt, Reading
+from app.engines.protocol import Ending, Engine, Piece, Prompt, Reading
 from app.errors import AppError, Unavailable
 from app.events.protocol import EventLog, Notice
-from app.generation.context import Context, ContextWindow, lost_at
+from app.generation.begun import Begun, begun_of
 from app.generation.job import Cancellation, Job, Record
 from app.generation.metering import metered
-from app.generation.models import Generation, Receipt
+from app.generation.models import Generation
 from app.generation.plain_text import plain
-from app.generation.prompt import prompt_for
-from app.generation.queries import Run, latest_of, mark_running, run, steering_before
-from app.generation.receipts import keep_begin, keep_end, resolved
+from app.generation.queries import Run, run
+from app.generation.receipts import keep_end
 from app.generation.said import Said
-from app.generation.steering import Steering, changes
+from app.generation.steering import Steering
 from app.generation.stops import Stopping, Stops
 from app.metrics import Metrics
 
@@ -52,28 +47,6 @@ OUTCOMES: dict[str, Outcome] = {
     "cancelled": Outcome("stopped", "cancelled"),
     "restart": Outcome("interrupted", "restart"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A run that begins, as its rows were then: what it is made with, and what of it and before it was said.
-    `sampled` is what is left of the steering after a restart, `before` the last answer before it that said
-    anything, `changed` what is otherwise than it was in the answer before."""
-
-    run: Run
-    steering: Steering
-    sampled: Steering
-    messages: list[Message]
-    so_far: Part | None
-    before: tuple[Message, Generation] | None
-    changed: list[str]
-
-    def fit(self, engine: Engine) -> Context:
-        """What of it goes into the model's window."""
-        last = self.before[1].left_out if self.before else 0
-        # An earlier begin of this run has said what it was made without.
-        left_out = self.run.generation.left_out
-        return ContextWindow(engine, self.sampled, self.messages, self.so_far).fit(left_out or last)
 
 
 class Recorder:
@@ -155,72 +128,21 @@ class Recorder:
         self._events.note(job.generation_id, Notice("model", percent, 100, words=model.waited_for))
 
     def _answer(self, job: Job, engine: Engine, said: Said) -> Outcome:
-        begun = self._read(job, engine, said)
+        with self._database.read() as session:
+            begun = begun_of(session, job.generation_id, engine, said, self._defaults)
         if begun is None:
             return OUTCOMES["cancelled"]
         if said.pieces and said.tokens >= begun.steering.max_tokens:
             return OUTCOMES["length"]
         # Outside of any transaction: to count the tokens of a long conversation takes its time.
         context = begun.fit(engine)
-        if not self._begin(engine, begun, context, said):
+        if not begun.keep(self._database, engine, context, said):
             return OUTCOMES["cancelled"]
         if context.fault is not None:
             raise context.fault
         # Counted once, and so certain to be what the receipt says.
         ids = tuple(context.token_ids) if context.fit != "uncounted" else None
         return self._play(job, engine, replace(context.prompt, token_ids=ids), begun, said)
-
-    def _read(self, job: Job, engine: Engine, said: Said) -> Begun | None:
-        """What the answer is to be made with; None where it was deleted or stopped."""
-        with self._database.read() as session:
-            found = run(session, job.generation_id)
-            if found is None or found.generation.stop_asked:
-                return None
-            message, generation = found.message, found.generation
-            said.one_model = message.model in (None, engine.model) or not (message.text or said.pieces)
-            messages = ancestors(session, message)
-            steering = self._defaults.changed_by(generation.steering)
-            left = replace(steering, max_tokens=steering.max_tokens - said.tokens)
-            before = _before(session, messages)
-            other = before is not None and before[0].model not in (None, engine.model)
-            changed = changes(steering_before(session, message), steering.kept())
-            return Begun(
-                found,
-                steering,
-                resolved(left, engine),
-                messages,
-                said.part(message),
-                before,
-                ["model", *changed] if other else changed,
-            )
-
-    def _begin(self, engine: Engine, begun: Begun, context: Context, said: Said) -> bool:
-        """Mark the answer as running and keep with what; whether it was neither deleted nor stopped meanwhile."""
-        generation = begun.run.generation
-        marks: dict[str, Any] = {
-            "model": engine.model,
-            "started_at": generation.started_at or now(),
-            "steering": begun.steering.kept(),
-            "changed": begun.changed,
-        }
-        receipt = None
-        if context.fault is None:
-            marks["left_out"] = context.left_out
-            if begun.so_far is None:
-                # What goes on has been read before, and what it told of its beginning stays true.
-                marks["lost_at"] = _lost(engine, begun, context)
-            if context.fit != "uncounted":
-                given = len(begun.so_far.token_ids or ()) if begun.so_far else 0
-                receipt = Receipt(
-                    generation_id=generation.id, given=given, resumed_at=said.tokens, prompt_ids=context.token_ids
-                )
-        with self._database.write() as session:
-            # Between its commit and its taking nobody could tell the runner: then only the row says it.
-            if not mark_running(session, begun.run, marks):
-                return False
-            if receipt is not None:
-                keep_begin(session, receipt, engine, begun.sampled, anew=generation.started_at is not None)
-        return True
 
     def _play(self, job: Job, engine: Engine, prompt: Prompt, begun: Begun, said: Said) -> Outcome:
         asked, steering = job.cancellation.asked, begun.sampled
@@ -268,28 +190,6 @@ class Recorder:
             log.exception("The end of generation %s could not be saved", job.generation_id)
             return False
         return True
-
-
-def _before(session: Session, messages: list[Message]) -> tuple[Message, Generation] | None:
-    """The last of these messages that is an answer with text, and what made it."""
-    answer = next((message for message in reversed(messages) if message.role == "assistant" and message.text), None)
-    generation = latest_of(session, [answer]).get(answer.id) if answer is not None else None
-    return (answer, generation) if answer is not None and generation is not None else None
-
-
-def _lost(engine: Engine, begun: Begun, context: Context) -> int | None:
-    """The token from which on the model can't use what it has read for the answer before."""
-    if begun.before is None or begun.so_far is not None or context.fault is not None or context.fit == "uncounted":
-        return None
-    answer, generation = begun.before
-    if answer.model != engine.model or generation.prompt_tokens is None:
-        return None
-    # What it had read then is made again: it follows from what is kept, and is large.
-    sent = begun.messages[generation.left_out : begun.messages.index(answer)]
-    said = Part("assistant", answer.text, tuple(answer.token_ids) if answer.token_ids is not None else None)
-    system = (generation.steering or {}).get("system", "")
-    read = engine.encode(prompt_for(sent, engine.model, said, system))
-    return lost_at(read, context.token_ids)
 
 
 def _save(found: Run, said: Said, outcome: Outcome, cancellation: Cancellation) -> None:
