@@ -115,6 +115,7 @@ def test_by_keyboard_alone_and_the_focus_stays_where_the_work_is(rheo: Rheo, cha
     expect(box).to_be_focused()
     expect(box).to_have_value("One")
     assert box.evaluate("box => box.selectionStart") == len("One")
+    expect(chat.questions.first.get_by_test_id("message-actions")).to_be_hidden()
     page.keyboard.press("Escape")
     expect(box).to_have_count(0)
     expect(chat.questions.first.get_by_test_id("edit")).to_be_focused()
@@ -134,6 +135,24 @@ def test_by_keyboard_alone_and_the_focus_stays_where_the_work_is(rheo: Rheo, cha
     page.keyboard.press("Enter")
     expect(chat.answers).to_have_count(1)
     expect(chat.box).to_be_focused()
+
+
+def test_the_second_half_of_a_double_click_on_edit_sends_nothing(rheo: Rheo, chat: Chat, page: Page) -> None:
+    chat.open(rheo.url)
+    ask(chat, "A question", 1)
+    # As soon as the form is there, as where Send has come under the pointer.
+    page.evaluate("""() => document.addEventListener("htmx:after:swap", () => {
+      const send = document.querySelector(".revision button");
+      send?.click();
+      document.documentElement.dataset.clicked = send ? "Send" : "nothing";
+    }, {once: true})""")
+    chat.questions.first.hover()
+    chat.questions.first.get_by_test_id("edit").click()
+    expect(page.locator("html")).to_have_attribute("data-clicked", "Send")
+    expect(page.get_by_test_id("revision-input")).to_be_focused()
+    page.wait_for_timeout(600)  # longer than a double click takes: what is clicked now is meant
+    page.get_by_role("button", name="Send", exact=True).first.click()
+    expect(place_of(chat.questions.first)).to_have_text("2/2")
 
 
 def test_a_question_without_an_answer_can_be_answered_again(rheo: Rheo, chat: Chat, page: Page) -> None:

@@ -78,6 +78,7 @@ def test_a19_killed_again_it_is_interrupted_and_offers_to_go_on(start_rheo: Star
     assert "".join(WORDS).startswith(chat.text().strip())
     expect(chat.answer.get_by_role("button", name="Try again")).to_be_visible()
     chat.answer.get_by_role("button", name="Continue").click()
+    expect(chat.box).to_be_focused()
     chat.wait("finished", timeout_s=30)
     assert chat.text().split() == "".join(WORDS).split()
     expect(chat.answers).to_have_count(1)

@@ -12,11 +12,20 @@ document.addEventListener("keydown", (event) => {
   if (form && event.key === "Escape" && !event.isComposing) leave(form);
 });
 
-document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+// The form stands where the pencil was: the second half of a double click must not send it.
+const DOUBLE_CLICK_MS = 500;
+let opened = -DOUBLE_CLICK_MS;
+document.addEventListener("htmx:after:swap", ({ detail: { ctx }, timeStamp }) => {
   if (!ctx?.sourceElement?.matches?.('[data-testid="edit"]')) return;
   const box = ctx.sourceElement.closest(".message").querySelector(".revision textarea");
-  box?.setSelectionRange(box.value.length, box.value.length);
+  if (!box) return;
+  opened = timeStamp;
+  box.setSelectionRange(box.value.length, box.value.length);
+  box.scrollTop = box.scrollHeight;
 });
+document.addEventListener("click", (event) => {
+  if (event.timeStamp - opened < DOUBLE_CLICK_MS && event.target.closest(".revision button")) event.preventDefault();
+}, true);
 
 function leave(form) {
   const bubble = form.parentElement;

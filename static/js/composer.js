@@ -69,7 +69,7 @@ function tell(source, words) {
 
 // The focused Stop button goes away with the end of the answer; the keyboard must not start at the top then.
 document.addEventListener("htmx:before:swap", () => {
-  if (!document.activeElement?.closest("#stop-form, .try-again, .answer-again, .revision, #undo")) return;
+  if (!document.activeElement?.closest("#stop-form, .try-again, .go-on, .answer-again, .revision, #undo")) return;
   document.addEventListener("htmx:after:swap", () => document.activeElement === document.body && input()?.focus({ preventScroll: true }), { once: true });
 });
 

@@ -21,6 +21,9 @@ from app.web.transcripts import Shown, shown
 
 router = APIRouter()
 
+ASKED = ("conversations/_on_top.html", "models/_standing.html")
+"""What else changes on a page whose conversation has asked its model once more."""
+
 
 def _own_question(owner: Owner, parts: PartsOf, message_id: str) -> Message:
     with parts.database.read() as session:
@@ -63,7 +66,7 @@ def create_revision(
         generation = queue(session, turn.answer) if turn.fresh else None
     parts.begin(generation, turn.conversation, shown=by_htmx(request))
     begun = turn.answer.id if turn.fresh else None
-    return _see(request, owner, parts, turn.answer, "conversations/_on_top.html", begun=begun)
+    return _see(request, owner, parts, turn.answer, *ASKED, begun=begun)
 
 
 @router.post("/messages/{message_id}/deletion")
@@ -106,6 +109,7 @@ def branch_shown(request: Request, page: Shown, *more: str, undo: Message | None
         running=page.running,
         answering=page.answering,
         undo=undo,
+        model=page.conversation.model or "",
     )
     response.headers["HX-Reswap"] = "none"
     # An address that names a message would show its branch again when loaded, and not what is chosen now.

@@ -81,6 +81,19 @@ def test_the_gauge_and_the_settings_are_those_of_the_chosen_model_and_load_nothi
     assert form.one(name="model")["value"] == "large"
 
 
+@pytest.mark.parametrize("what", ["answers", "revision"])
+def test_a_page_that_asks_another_model_again_looks_at_it_until_it_is_there(server: Serve, what: str) -> None:
+    rheo = server({"models": [{"id": "one"}, {"id": "two", "load_s": 60}]})
+    rheo.ready()
+    turn = rheo.send()
+    turn.ended()
+    rheo.client.post(f"{turn.path}/model", data={"model": "two"})
+    fields = {"text": "In other words?", "submission": "one"} if what == "revision" else {}
+    begun = parse(rheo.client.post(f"/messages/{turn.question_id}/{what}", data=fields, headers=HTMX).text)
+    state = begun.test_id("model-state")
+    assert (state["data-model"], "hx-get" in state.attributes) == ("two", True)
+
+
 def test_one_model_leaves_nothing_to_choose(shared: Running) -> None:
     shared.ready()
     assert shared.page().test_ids("model-picker") == []
