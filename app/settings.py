@@ -54,7 +54,8 @@ def _origin(value: str) -> str:
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Urls = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_urls)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_split)]
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, le=366 * 86_400)]
+"""At most a year: threads can't wait for ever longer."""
 
 
 class Settings(BaseModel):
@@ -139,7 +140,9 @@ class Settings(BaseModel):
     import_bytes: int = Field(
         2_000_000_000, ge=1, description="the largest upload that is taken to be brought in, in bytes"
     )
-    trash_days: float = Field(30, gt=0, description="days for which deleted conversations can be brought back")
+    trash_days: float = Field(
+        30, gt=0, le=36_600, description="days for which deleted conversations can be brought back"
+    )
     save_s: Seconds = Field(0.02, description="seconds between two writes of what running answers made")
     pace_s: Seconds = Field(0.045, description="least seconds between frames of a stream; twice that when it is fast")
     ping_s: Seconds = Field(15, description="seconds after which a silent stream says that it lives")

@@ -49,6 +49,13 @@ def test_a_mistake_is_told_in_one_line_that_names_the_setting(environ: dict[str,
     assert "secret" not in error.value.words
 
 
+@pytest.mark.parametrize("name", ["EXPIRY_S", "SAVE_S", "SHUTDOWN_S", "TRASH_DAYS"])
+@pytest.mark.parametrize("value", ["inf", "1e10", "nan", "0"])
+def test_a_time_is_one_that_can_be_waited_for(name: str, value: str) -> None:
+    with pytest.raises(Misconfigured, match=f"RHEO_{name}"):
+        Settings.read({f"RHEO_{name}": value})
+
+
 def test_a_password_is_never_shown() -> None:
     settings = Settings.read({"RHEO_PASSWORD": "correct horse"})
     assert "horse" not in repr(settings)

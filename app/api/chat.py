@@ -36,9 +36,13 @@ class Chat:
 
     async def whole(self) -> dict[str, Any]:
         """All of it, once it is there."""
-        async for news in self._answering.news():
-            for number, told in news:
-                self._choices[number].take(told)
+        try:
+            async for news in self._answering.news():
+                for number, told in news:
+                    self._choices[number].take(told)
+        except AppError as error:
+            self._fault = error
+            raise
         await self.keep()
         choices = [self._choice(choice) for choice in self._choices]
         return {**self._head("chat.completion"), "choices": choices, "usage": self._usage()}

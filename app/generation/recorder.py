@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.conversations.models import EndingReason, State
+from app.conversations.texts import storable
 from app.database import Database, now
 from app.engines.catalog import Catalog, ModelState
 from app.engines.protocol import Ending, Engine, Piece, Prompt, Reading
@@ -201,7 +202,8 @@ def _save(found: Run, said: Said, outcome: Outcome, cancellation: Cancellation) 
     said.add_to(message)
     message.state = outcome.state
     message.ending = outcome.ending
-    message.error = outcome.error
+    # A fault's words may come from anywhere: what can't be stored would keep the answer from ever ending.
+    message.error = storable(outcome.error) if outcome.error else None
     generation.ended_at = now()
     _count(generation, said, outcome.tokens)
 

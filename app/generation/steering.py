@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from app.conversations.texts import storable
 from app.engines.protocol import Sampling
 from app.errors import Invalid
 from app.settings import Settings
@@ -131,7 +132,7 @@ def checked(chosen: Mapping[str, Any], supported: Iterable[str] | None) -> dict[
             if supported is not None and not honoured(knob.name, values[knob.name], supported):
                 raise Invalid(f"{knob.label} can’t be honoured by this model’s engine: leave it empty.")
     if "system" in chosen:
-        values["system"] = str(chosen["system"]).strip()
+        values["system"] = storable(str(chosen["system"])).strip()
     if "stop" in chosen:
         given = chosen["stop"]
         values["stop"] = _stops(given if isinstance(given, list | tuple) else [given])
@@ -187,7 +188,7 @@ def escaped(text: str) -> str:
 
 
 def _stops(given: Iterable[object]) -> list[str]:
-    texts = list(dict.fromkeys(str(text) for text in given if str(text)))
+    texts = list(dict.fromkeys(storable(str(text)) for text in given if str(text)))
     if len(texts) > MOST_STOPS:
         raise Invalid(f"There are {len(texts)} stop strings; at most {MOST_STOPS} can be kept.")
     if any(len(text) > LONGEST_STOP for text in texts):

@@ -126,12 +126,19 @@ class Guard:
             allowed = site in ("same-origin", "none")
         else:
             origin = headers.get("origin")
-            allowed = origin is None or host_name(urlsplit(origin).netloc) in self._names
+            allowed = origin is None or host_name(_netloc(origin)) in self._names
         if not (allowed or named):
             raise Refused("This was sent by another site, so nothing was changed.")
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > largest:
             raise TooLarge(_too_large(largest))
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # as of “http://[”
+        return ""
 
 
 def host_name(host: str) -> str:

@@ -34,7 +34,10 @@ async def receive(request: Request, new_file: Callable[[int], Path]) -> Upload:
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data" or b"boundary" not in options:
         raise Invalid("Choose a file first.")
-    receiver = _Receiver(options[b"boundary"], new_file)
+    try:
+        receiver = _Receiver(options[b"boundary"], new_file)
+    except FormParserError as error:
+        raise Invalid("The upload can't be read: its boundary is too long.") from error
     waiting = bytearray()
     try:
         async for chunk in request.stream():

@@ -279,7 +279,8 @@ def test_what_is_to_be_kept_is_kept_when_its_caller_leaves_or_the_model_fails(rh
     until(lambda: len(rheo.messages()) == before + 2)
     answer = rheo.messages()[-1]
     assert (answer.text, answer.state, answer.ending) == ("word ", "stopped", "cancelled")
-    assert ask(rheo, "F04", stream=True, store=True).status_code == 200
-    answer = rheo.messages()[-1]
-    assert (answer.text, answer.state) == ("one two three ", "failed")
-    assert answer.error == "The model failed: engine fault for test"
+    for stream, status in ((True, 200), (False, 500)):
+        assert ask(rheo, "F04", stream=stream, store=True).status_code == status
+        answer = rheo.messages()[-1]
+        assert (answer.text, answer.state) == ("one two three ", "failed")
+        assert answer.error == "The model failed: engine fault for test"

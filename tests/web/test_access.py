@@ -153,6 +153,8 @@ FOREIGN = [
     {"Origin": "https://localhost.rebind.example"},
     {"Origin": "http://localhost@rebind.example"},
     {"Origin": "null"},
+    {"Origin": "http://["},
+    {"Origin": "http://[x]"},
     {"Origin": ""},
     {"Origin": "file://"},
 ]

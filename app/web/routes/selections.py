@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from fastapi import APIRouter, Depends, Request
 from sqlalchemy import select
@@ -94,8 +94,7 @@ def create_restoration(request: Request, owner: Owner, parts: PartsOf, fields: F
     listing = fields.get("back", "")
     if listing in LISTS:
         return pages_of(request).see(f"/{listing}?{urlencode({'done': 'restore', 'count': len(back)})}")
-    here = urlsplit(request.headers.get("hx-current-url", ""))
-    if by_htmx(request) and "trashed=" not in here.query:
+    if by_htmx(request) and "trashed=" not in _here(request).query:
         return _ordered(request, fields.get("through", ""), [])
     # Whoever deleted what they were reading goes on reading it.
     path = f"/conversations/{back[0].id}" if len(back) == 1 else "/"
@@ -223,4 +222,12 @@ def _ordered(
 
 def _open(request: Request) -> str:
     """The id of the conversation that the asking page shows; anything else where it shows none."""
-    return urlsplit(request.headers.get("hx-current-url", "")).path.rpartition("/")[2]
+    return _here(request).path.rpartition("/")[2]
+
+
+def _here(request: Request) -> SplitResult:
+    """The address of the asking page; an empty one where it tells none, or none that can be read."""
+    try:
+        return urlsplit(request.headers.get("hx-current-url", ""))
+    except ValueError:
+        return urlsplit("")

@@ -102,6 +102,10 @@ def test_undo_at_once_brings_back_what_was_open(server: Serve) -> None:
     turn.ended()
     led = by_menu(rheo, "trash", turn.conversation_id, turn.path).headers["hx-redirect"]
     mark = led.removeprefix("/?trashed=")
+    strange = {**HTMX, "HX-Current-URL": "http://["}
+    assert (
+        rheo.client.post("/selection", data={"act": "pin", "conversation": "x"}, headers=strange).status_code == 404
+    )
     at = {**HTMX, "HX-Current-URL": rheo.url + led}
     assert rheo.client.post("/restoration", data={"trashed": mark}, headers=at).headers["hx-redirect"] == turn.path
     # Beside another one that is open, the list is all that changes.
