@@ -1,14 +1,21 @@
 """The errors that people are told about: a status and words for the person."""
 
+from typing import Self
+
+from app.texts import storable
+
 
 class AppError(Exception):
-    """An expected fault. `words` is shown to the person as it is; `status` is the HTTP status."""
+    """An expected fault. `words` is shown to the person as it is; `status` is the HTTP status.
+
+    Words of callers, libraries and other servers may be in it: what can't be sent or kept of them is replaced.
+    """
 
     status = 500
 
     def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.words = words
+        self.words = storable(words)
+        super().__init__(self.words)
 
 
 class Invalid(AppError):
@@ -69,11 +76,21 @@ class Uncounted(Unavailable):
 class Faulty(AppError):
     """The model failed at this answer."""
 
+    @classmethod
+    def by(cls, error: Exception) -> Self:
+        """What the person is told of any error."""
+        return cls(f"The model failed: {brief(error)}")
+
 
 class TimedOut(AppError):
     """The model was silent for too long."""
 
     status = 504
+
+    @classmethod
+    def by(cls, error: TimeoutError) -> Self:
+        """What the person is told of it."""
+        return cls(f"The model was silent for too long. {error}".strip())
 
 
 class Unauthorized(AppError):
@@ -84,3 +101,8 @@ class Unauthorized(AppError):
 
 class Misconfigured(AppError):
     """The start must stop: a setting or the data folder is not as it must be."""
+
+
+def brief(error: BaseException) -> str:
+    """The first line of what a library says; the rest is for its makers."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

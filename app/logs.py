@@ -26,7 +26,9 @@ def write_logs(folder: Path) -> None:
 
 
 def _file(path: Path) -> logging.Handler:
-    return logging.handlers.RotatingFileHandler(path, maxBytes=LARGEST_FILE, backupCount=FILES, encoding="utf-8")
+    return logging.handlers.RotatingFileHandler(
+        path, maxBytes=LARGEST_FILE, backupCount=FILES, encoding="utf-8", errors="backslashreplace"
+    )
 
 
 def _with_request(record: logging.LogRecord) -> bool:

@@ -51,7 +51,16 @@ def _origin(value: str) -> str:
     return value.lower()
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it must be a text in UTF-8") from None
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Names = Annotated[tuple[Text, ...], BeforeValidator(_split)]
 Urls = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_urls)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_split)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400)]
@@ -128,7 +137,7 @@ class Settings(BaseModel):
         None, ge=0, description="the same seed gives the same answer again; only the engine local can"
     )
     stop: Names = Field((), description="texts at which an answer ends, separated by commas; \\n is a line break")
-    system_prompt: str = Field("", description="what the model is told before each conversation")
+    system_prompt: Text = Field("", description="what the model is told before each conversation")
     overflow: Literal["drop", "stop"] = Field(
         "drop", description="when a conversation outgrows the window: drop (the oldest turns) or stop (and say so)"
     )

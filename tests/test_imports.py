@@ -12,7 +12,7 @@ import app
 from app.schema import ROOT
 
 # A package or module of ours → what it may import of ours, besides itself.
-ALWAYS = {"app", "app.settings", "app.errors"}
+ALWAYS = {"app", "app.settings", "app.errors", "app.texts"}
 DATABASE = {"app.database", "app.schema"}
 CONVERSATIONS = DATABASE | {"app.conversations"}
 # The catalog is the seam's front: it gives the engine that is loaded, once it is.
@@ -20,7 +20,8 @@ SEAMS = {"app.events.protocol", "app.engines.protocol", "app.engines.catalog"}
 GENERATION = CONVERSATIONS | SEAMS | {"app.generation", "app.rendering", "app.metrics", "app.heap"}
 ALLOWED: dict[str, set[str]] = {
     "app": set(),
-    "app.errors": set(),
+    "app.errors": {"app.texts"},
+    "app.texts": set(),
     "app.heap": set(),
     "app.settings": {"app.errors"},
     "app.metrics": ALWAYS,

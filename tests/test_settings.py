@@ -39,6 +39,8 @@ def test_options_come_before_the_environment_and_blank_means_not_set() -> None:
         ({"RHEO_MODEL": ","}, "RHEO_MODEL"),
         ({"RHEO_DATABASE_URL": "postgresql://u:secret@h/d"}, "RHEO_DATABASE_URL: .*postgresql is not supported"),
         ({"RHEO_TEMPERATURE": "-1"}, "RHEO_TEMPERATURE"),
+        ({"RHEO_SYSTEM_PROMPT": "caf\udce9"}, "RHEO_SYSTEM_PROMPT: .*UTF-8"),
+        ({"RHEO_STOP": "caf\udce9,end"}, "RHEO_STOP.*: .*UTF-8"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_that_names_the_setting(environ: dict[str, str], words: str) -> None:

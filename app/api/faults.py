@@ -9,7 +9,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from app.bugs import Bugs
-from app.conversations.texts import storable
 from app.errors import AppError, Invalid, TooLong
 
 _REQUEST, _SERVER = "invalid_request_error", "server_error"
@@ -61,8 +60,7 @@ def body(error: AppError) -> dict[str, Any]:
         code, param = "context_length_exceeded", "messages"
     elif isinstance(error, Unusable):
         code, param = error.code or code, error.param
-    # Words of callers and of other servers are in it: half a character can't be sent.
-    return {"error": {"message": storable(error.words), "type": kind, "param": param, "code": code}}
+    return {"error": {"message": error.words, "type": kind, "param": param, "code": code}}
 
 
 def refusal(error: AppError) -> Response:

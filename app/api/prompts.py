@@ -2,8 +2,8 @@
 
 from app.api.faults import Unusable
 from app.api.requests import ChatMessage, ContentPart, GenerateRequest, Messages
-from app.conversations.texts import storable
 from app.engines.protocol import Engine, Part, Prompt, Role
+from app.texts import storable
 
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _KINDS = {

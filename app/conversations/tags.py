@@ -7,9 +7,9 @@ from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
 from app.conversations.models import Conversation, Tag, Tagging
-from app.conversations.texts import clean
 from app.conversations.titles import is_blank
 from app.errors import Invalid
+from app.texts import clean
 
 LONGEST_TAG = 40
 MOST_TAGS = 20

@@ -21,11 +21,6 @@ def told(fault: BaseException) -> BaseException:
     return fault
 
 
-def brief(fault: BaseException) -> str:
-    """The first line of what a library says; the rest is for its makers."""
-    return (str(fault).strip().splitlines() or [type(fault).__name__])[0][:300]
-
-
 def is_of_memory(fault: BaseException) -> bool:
     """Whether it was memory that was wanting, on the processor or on a GPU."""
     # torch tells by a type of its own on a GPU, by words only on a CPU.

@@ -9,10 +9,10 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from app.engines import headers, memory, model_folder
-from app.engines.faults import NoMemory, brief, is_of_memory
+from app.engines.faults import NoMemory, is_of_memory
 from app.engines.model_folder import CODE
 from app.engines.protocol import Identity
-from app.errors import Unavailable
+from app.errors import Unavailable, brief
 from app.settings import Settings
 
 CACHE = 512 * 32

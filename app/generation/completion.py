@@ -60,10 +60,10 @@ class Completion:
         except AppError as error:
             self.tell(error)
         except TimeoutError as error:
-            self.tell(TimedOut(f"The model was silent for too long. {error}".strip()))
+            self.tell(TimedOut.by(error))
         except Exception as error:
             log.exception("Completion %s failed", self.generation_id)
-            self.tell(Faulty(f"The model failed: {_brief(error)}"))
+            self.tell(Faulty.by(error))
 
     def wait_behind(self, before: int) -> None:
         """Nobody asks."""
@@ -98,7 +98,3 @@ class Completion:
 def _spelt(piece: Piece, engine: Engine) -> Piece:
     # Here and not where it is told: that takes its time, and the event loop has none.
     return piece if piece.tokens else replace(piece, tokens=tuple(engine.decode([id_]) for id_ in piece.token_ids))
-
-
-def _brief(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300] or type(error).__name__

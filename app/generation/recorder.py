@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.conversations.models import EndingReason, State
-from app.conversations.texts import storable
 from app.database import Database, now
 from app.engines.catalog import Catalog, ModelState
 from app.engines.protocol import Ending, Engine, Piece, Prompt, Reading
-from app.errors import AppError, Unavailable
+from app.errors import AppError, Faulty, TimedOut, Unavailable
 from app.events.protocol import EventLog, Notice
 from app.generation.begun import Begun, begun_of
 from app.generation.job import Cancellation, Job, Record
@@ -79,7 +78,7 @@ class Recorder:
                 said.pieces = self._events.pieces(job.generation_id)
             outcome = self._generate(job, said)
         except TimeoutError as error:
-            outcome = Outcome("failed", "timeout", f"The model was silent for too long. {error}".strip())
+            outcome = Outcome("failed", "timeout", TimedOut.by(error).words)
         except Unavailable as error:
             # An answer that was to go on after a restart, and can't: what was said stays open to be continued.
             outcome = Outcome("failed", "error", error.words)
@@ -89,7 +88,7 @@ class Recorder:
             outcome = Outcome("failed", "error", error.words)
         except Exception as error:
             log.exception("Generation %s failed", job.generation_id)
-            outcome = Outcome("failed", "error", f"The model failed: {_plain(error)}")
+            outcome = Outcome("failed", "error", Faulty.by(error).words)
         # Leaving is not an ending: the row stays as it is, and its pieces are on disk.
         if not (job.cancellation.leaving.is_set() and outcome.state == "stopped"):
             self._end(job, said, outcome)
@@ -202,8 +201,7 @@ def _save(found: Run, said: Said, outcome: Outcome, cancellation: Cancellation) 
     said.add_to(message)
     message.state = outcome.state
     message.ending = outcome.ending
-    # A fault's words may come from anywhere: what can't be stored would keep the answer from ever ending.
-    message.error = storable(outcome.error) if outcome.error else None
+    message.error = outcome.error
     generation.ended_at = now()
     _count(generation, said, outcome.tokens)
 
@@ -215,7 +213,3 @@ def _count(generation: Generation, said: Said, tokens: Ending | None) -> None:
     if tokens is not None:
         generation.prompt_tokens = tokens.prompt_tokens
         generation.reused_tokens = tokens.reused_tokens
-
-
-def _plain(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300] or type(error).__name__

@@ -16,7 +16,7 @@ from app.conversations.models import State
 from app.conversations.queries import ancestors
 from app.database import Database, now
 from app.engines.protocol import Engine, LoadAlone, Part, Piece, Progress, Prompt, Report, Sampling
-from app.errors import AppError, Invalid
+from app.errors import AppError, Faulty, Invalid
 from app.generation.models import Replay
 from app.generation.prompt import prompt_for
 from app.generation.receipts import Kept, identity_of, interrupt_replays, kept_of
@@ -130,7 +130,7 @@ class Replayer:
             return "failed", {"error": error.words}
         except Exception as error:
             log.exception("The replay %s failed", replay_id)
-            return "failed", {"error": f"The model failed: {error}"[:300]}
+            return "failed", {"error": Faulty.by(error).words}
         return ("finished" if values else "stopped"), values
 
     @contextmanager

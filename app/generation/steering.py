@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
-from app.conversations.texts import storable
 from app.engines.protocol import Sampling
 from app.errors import Invalid
 from app.settings import Settings
+from app.texts import clean, storable
 
 Overflow = Literal["drop", "stop"]
 OVERFLOWS: tuple[Overflow, ...] = ("drop", "stop")
@@ -132,7 +132,7 @@ def checked(chosen: Mapping[str, Any], supported: Iterable[str] | None) -> dict[
             if supported is not None and not honoured(knob.name, values[knob.name], supported):
                 raise Invalid(f"{knob.label} can’t be honoured by this model’s engine: leave it empty.")
     if "system" in chosen:
-        values["system"] = storable(str(chosen["system"])).strip()
+        values["system"] = clean(str(chosen["system"])).strip()
     if "stop" in chosen:
         given = chosen["stop"]
         values["stop"] = _stops(given if isinstance(given, list | tuple) else [given])

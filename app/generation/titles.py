@@ -2,9 +2,9 @@
 
 import re
 
-from app.conversations.texts import clean
 from app.conversations.titles import is_blank
 from app.rendering.thinking import parts
+from app.texts import clean
 
 LONGEST = 80
 MOST_WORDS = 14

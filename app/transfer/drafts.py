@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from app.conversations.models import EndingReason, State
-from app.conversations.texts import clean
 from app.conversations.titles import is_blank, title_of
+from app.texts import clean
 from app.transfer.models import Source
 
 LONGEST_TITLE = 300

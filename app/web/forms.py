@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.requests import ClientDisconnect
 
-from app.conversations.texts import clean
 from app.conversations.titles import is_blank
 from app.errors import Invalid
 from app.settings import Settings
+from app.texts import clean
 
 LONGEST_TITLE = 300
 

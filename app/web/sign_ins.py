@@ -132,8 +132,7 @@ def safe_next(path: str, root_path: str) -> str:
     start = root_path + "/"
     inside = path.startswith(start) and not path.startswith("//") and "\\" not in path and path.isprintable()
     # Signing in again would be all that the sign-in page offers.
-    again = urlsplit(path).path == f"{root_path}/sign-in"
-    return path if inside and not again else start
+    return path if inside and urlsplit(path).path != f"{root_path}/sign-in" else start
 
 
 def _hash(secret: str) -> str:

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends
 
-from app.conversations.texts import clean
 from app.errors import Invalid
 from app.generation.steering import KNOBS, Knob, checked, escaped, honoured, unescaped
+from app.texts import clean
 from app.web.forms import Fields
 from app.web.model_forms import ChosenModel
 from app.web.parts import Parts, PartsOf
@@ -87,8 +87,7 @@ async def _chosen(fields: Fields, parts: PartsOf) -> dict[str, Any]:
         given = json.loads(text)
         if not isinstance(given, dict):
             raise TypeError
-        plain = {name: clean(value) if isinstance(value, str) else value for name, value in given.items()}
-        return parts.steering.own(checked(plain, None))
+        return parts.steering.own(checked(given, None))
     except (ValueError, TypeError, RecursionError) as error:
         raise Invalid("The settings of this chat can’t be read. Choose them again.") from error
 

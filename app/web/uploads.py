@@ -10,8 +10,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 
-from app.conversations.texts import clean
 from app.errors import Invalid, TooLarge, Unavailable
+from app.texts import clean
 
 if TYPE_CHECKING:  # it is there for types only
     from python_multipart.multipart import MultipartCallbacks

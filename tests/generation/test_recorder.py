@@ -91,15 +91,3 @@ def test_plain_text_is_the_same_however_it_is_cut(pieces: list[str], plain: str)
     one_by_one = PlainText()
     assert "".join(one_by_one.feed(piece) for piece in pieces) == plain
     assert PlainText().feed("".join(pieces)) == plain
-
-
-def test_a_fault_whose_words_can_not_be_stored_ends_its_answer_all_the_same(
-    server: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What is logged goes through pytest's workers, which can't carry it either.
-    monkeypatch.setattr(logging.getLogger("app.generation.recorder"), "disabled", True)
-    rheo = server(["kept ", {"raise": "boom \ud800 and \0 more"}])
-    ended = rheo.send().ended()
-    assert (ended.state, ended.text) == ("failed", "kept ")
-    assert "boom ? and \ufffd more" in (ended.error or "")
-    assert rheo.send("Next", ended.conversation_id).ended().state == "failed"

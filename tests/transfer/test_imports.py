@@ -300,6 +300,13 @@ def test_without_a_file_the_page_says_so(rheo: Running) -> None:
         assert "Choose a file first" in response.text
 
 
+def test_a_boundary_that_no_browser_makes_is_told(rheo: Running) -> None:
+    headers = {"Content-Type": f"multipart/form-data; boundary={'x' * 300}"}
+    response = rheo.client.post("/imports", content=b"--x", headers=headers)
+    assert response.status_code == 422
+    assert "boundary is too long" in response.text
+
+
 def test_g03_another_site_can_not_bring_anything_in(rheo: Running) -> None:
     name, content = as_file([chat(1, "One", "Two")])
     for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):

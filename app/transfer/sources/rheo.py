@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from app.conversations.models import ACTIVE, EndingReason, State
 from app.conversations.tags import MOST_TAGS, tag_name
-from app.conversations.texts import storable
 from app.errors import Invalid
 from app.generation.steering import checked
+from app.texts import storable
 from app.transfer.drafts import Draft, DraftMessage, Unreadable, dict_in, dicts_in, id_in, moment
 
 

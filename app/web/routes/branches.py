@@ -21,9 +21,6 @@ from app.web.transcripts import Shown, shown
 
 router = APIRouter()
 
-ASKED = ("conversations/_on_top.html", "models/_standing.html")
-"""What else changes on a page whose conversation has asked its model once more."""
-
 
 def _own_question(owner: Owner, parts: PartsOf, message_id: str) -> Message:
     with parts.database.read() as session:
@@ -66,7 +63,7 @@ def create_revision(
         generation = queue(session, turn.answer) if turn.fresh else None
     parts.begin(generation, turn.conversation, shown=by_htmx(request))
     begun = turn.answer.id if turn.fresh else None
-    return _see(request, owner, parts, turn.answer, *ASKED, begun=begun)
+    return _see(request, owner, parts, turn.answer, "messages/_asked.html", begun=begun)
 
 
 @router.post("/messages/{message_id}/deletion")

@@ -15,7 +15,7 @@ from app.web.forms import Fields, PostedTurn, TurnForm
 from app.web.model_forms import ChosenModel, check_model
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import Parts, PartsOf
-from app.web.routes.branches import ASKED, branch_shown
+from app.web.routes.branches import branch_shown
 from app.web.routes.conversations import conversation_page, new_submission
 from app.web.transcripts import shown
 
@@ -128,7 +128,7 @@ def _answer_begun(
     bubble = next((bubble for bubble in page.bubbles if bubble.message.id == answer.id), None)
     beside = {answer.parent_id, *(bubble.variants.ids if bubble and bubble.variants else ())}
     if bubble is None or (leaf is not None and leaf not in beside):
-        return branch_shown(request, page, *ASKED)
+        return branch_shown(request, page, "messages/_asked.html")
     return pages_of(request).partial(
         "messages/_begun.html",
         bubble=bubble,

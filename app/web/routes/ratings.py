@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.conversations.texts import clean
 from app.errors import Invalid
+from app.texts import clean
 from app.transfer.queries import rate, rating_of
 from app.web.access import Owner
 from app.web.forms import Fields

@@ -12,8 +12,8 @@ from app.conversations.search.hits import Found, find
 from app.conversations.search.index import models_named
 from app.conversations.search.searches import ENDINGS, FILTERS, ROLES, Search, Vocabulary, search_of
 from app.conversations.tags import tags_of
-from app.conversations.texts import clean
 from app.errors import Invalid
+from app.texts import clean
 from app.web.access import Owner
 from app.web.pages import by_htmx, pages_of
 from app.web.parts import PartsOf

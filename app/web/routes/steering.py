@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from app.conversations.models import Conversation
 from app.conversations.queries import conversation_of
-from app.conversations.texts import clean
 from app.errors import NotFound
 from app.generation.queries import last_ended
+from app.texts import clean
 from app.web.access import Owner
 from app.web.contexts import Gauge, gauge, gauge_of
 from app.web.forms import Fields

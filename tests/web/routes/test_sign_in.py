@@ -126,6 +126,7 @@ def test_g09_only_a_path_of_this_application_is_followed(locked: Running, case: 
         "/\n//evil.example",
         "http:/evil.example",
         "///evil.example",
+        "http://[",
     ],
 )
 def test_g09_no_other_spelling_of_another_site_is_followed(locked: Running, path: str) -> None:

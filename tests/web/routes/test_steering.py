@@ -275,8 +275,8 @@ def test_the_settings_of_another_owner_are_not_found(server: Serve) -> None:
 
 def test_what_no_text_may_hold_is_taken_out_of_a_chosen_steering(server: Serve) -> None:
     rheo = server()
-    chosen = json.dumps({"stop": ["\ud800 END"], "system": "Be \ud801 kind."})
+    chosen = json.dumps({"stop": ["\ud800 END"], "system": "Be \ud801\r\nkind."})
     path = rheo.client.post("/conversations", data={"text": "Hi", "steering": chosen}).headers["location"]
-    assert rheo.conversations()[0].steering == {"stop": ["? END"], "system": "Be ? kind."}
+    assert rheo.conversations()[0].steering == {"stop": ["? END"], "system": "Be ?\nkind."}
     for address in (f"{path}/steering", f"{path}/export.json", "/export.json"):
         assert rheo.client.get(address).status_code == 200
